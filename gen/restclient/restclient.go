@@ -140,36 +140,6 @@ func (e ApplicationType) Valid() bool {
 	}
 }
 
-// Defines values for AuthMechanism.
-const (
-	AUTHMECHANISMLOGIN       AuthMechanism = "AUTH_MECHANISM_LOGIN"
-	AUTHMECHANISMPLAIN       AuthMechanism = "AUTH_MECHANISM_PLAIN"
-	AUTHMECHANISMSCRAMSHA1   AuthMechanism = "AUTH_MECHANISM_SCRAM_SHA_1"
-	AUTHMECHANISMSCRAMSHA256 AuthMechanism = "AUTH_MECHANISM_SCRAM_SHA_256"
-	AUTHMECHANISMUNSPECIFIED AuthMechanism = "AUTH_MECHANISM_UNSPECIFIED"
-	AUTHMECHANISMXOAUTH2     AuthMechanism = "AUTH_MECHANISM_XOAUTH2"
-)
-
-// Valid indicates whether the value is a known member of the AuthMechanism enum.
-func (e AuthMechanism) Valid() bool {
-	switch e {
-	case AUTHMECHANISMLOGIN:
-		return true
-	case AUTHMECHANISMPLAIN:
-		return true
-	case AUTHMECHANISMSCRAMSHA1:
-		return true
-	case AUTHMECHANISMSCRAMSHA256:
-		return true
-	case AUTHMECHANISMUNSPECIFIED:
-		return true
-	case AUTHMECHANISMXOAUTH2:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for AuthMethodType.
 const (
 	AUTHMETHODTYPEBASIC         AuthMethodType = "AUTH_METHOD_TYPE_BASIC"
@@ -1121,42 +1091,6 @@ func (e RoleFieldName) Valid() bool {
 	}
 }
 
-// Defines values for SMSProviderFieldName.
-const (
-	SMSPROVIDERFIELDNAMENAME        SMSProviderFieldName = "SMS_PROVIDER_FIELD_NAME_NAME"
-	SMSPROVIDERFIELDNAMEUNSPECIFIED SMSProviderFieldName = "SMS_PROVIDER_FIELD_NAME_UNSPECIFIED"
-)
-
-// Valid indicates whether the value is a known member of the SMSProviderFieldName enum.
-func (e SMSProviderFieldName) Valid() bool {
-	switch e {
-	case SMSPROVIDERFIELDNAMENAME:
-		return true
-	case SMSPROVIDERFIELDNAMEUNSPECIFIED:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for SMTPProviderFieldName.
-const (
-	SMTPPROVIDERFIELDNAMENAME        SMTPProviderFieldName = "SMTP_PROVIDER_FIELD_NAME_NAME"
-	SMTPPROVIDERFIELDNAMEUNSPECIFIED SMTPProviderFieldName = "SMTP_PROVIDER_FIELD_NAME_UNSPECIFIED"
-)
-
-// Valid indicates whether the value is a known member of the SMTPProviderFieldName enum.
-func (e SMTPProviderFieldName) Valid() bool {
-	switch e {
-	case SMTPPROVIDERFIELDNAMENAME:
-		return true
-	case SMTPPROVIDERFIELDNAMEUNSPECIFIED:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for SecondFactorType.
 const (
 	SECONDFACTORTYPEOTPEMAIL    SecondFactorType = "SECOND_FACTOR_TYPE_OTP_EMAIL"
@@ -1265,30 +1199,6 @@ func (e StatePolicy) Valid() bool {
 	case STATEPOLICYINHERIT:
 		return true
 	case STATEPOLICYUNSPECIFIED:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for TLSMode.
-const (
-	TLSMODEIMPLICIT    TLSMode = "TLS_MODE_IMPLICIT"
-	TLSMODENONE        TLSMode = "TLS_MODE_NONE"
-	TLSMODESTARTTLS    TLSMode = "TLS_MODE_STARTTLS"
-	TLSMODEUNSPECIFIED TLSMode = "TLS_MODE_UNSPECIFIED"
-)
-
-// Valid indicates whether the value is a known member of the TLSMode enum.
-func (e TLSMode) Valid() bool {
-	switch e {
-	case TLSMODEIMPLICIT:
-		return true
-	case TLSMODENONE:
-		return true
-	case TLSMODESTARTTLS:
-		return true
-	case TLSMODEUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -1847,45 +1757,30 @@ func (e PatchMembershipParamsCtxSystem) Valid() bool {
 	}
 }
 
-// Defines values for CreateSMSProviderParamsCtxSystem.
+// Defines values for ResolveBrandingParamsCtxSystem.
 const (
-	CreateSMSProviderParamsCtxSystemTrue CreateSMSProviderParamsCtxSystem = true
+	ResolveBrandingParamsCtxSystemTrue ResolveBrandingParamsCtxSystem = true
 )
 
-// Valid indicates whether the value is a known member of the CreateSMSProviderParamsCtxSystem enum.
-func (e CreateSMSProviderParamsCtxSystem) Valid() bool {
+// Valid indicates whether the value is a known member of the ResolveBrandingParamsCtxSystem enum.
+func (e ResolveBrandingParamsCtxSystem) Valid() bool {
 	switch e {
-	case CreateSMSProviderParamsCtxSystemTrue:
+	case ResolveBrandingParamsCtxSystemTrue:
 		return true
 	default:
 		return false
 	}
 }
 
-// Defines values for CreateSMTPProviderParamsCtxSystem.
+// Defines values for SetBrandingParamsCtxSystem.
 const (
-	CreateSMTPProviderParamsCtxSystemTrue CreateSMTPProviderParamsCtxSystem = true
+	SetBrandingParamsCtxSystemTrue SetBrandingParamsCtxSystem = true
 )
 
-// Valid indicates whether the value is a known member of the CreateSMTPProviderParamsCtxSystem enum.
-func (e CreateSMTPProviderParamsCtxSystem) Valid() bool {
+// Valid indicates whether the value is a known member of the SetBrandingParamsCtxSystem enum.
+func (e SetBrandingParamsCtxSystem) Valid() bool {
 	switch e {
-	case CreateSMTPProviderParamsCtxSystemTrue:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for SearchSMTPProvidersParamsCtxSystem.
-const (
-	SearchSMTPProvidersParamsCtxSystemTrue SearchSMTPProvidersParamsCtxSystem = true
-)
-
-// Valid indicates whether the value is a known member of the SearchSMTPProvidersParamsCtxSystem enum.
-func (e SearchSMTPProvidersParamsCtxSystem) Valid() bool {
-	switch e {
-	case SearchSMTPProvidersParamsCtxSystemTrue:
+	case SetBrandingParamsCtxSystemTrue:
 		return true
 	default:
 		return false
@@ -1916,6 +1811,168 @@ const (
 func (e SetLanguagesParamsCtxSystem) Valid() bool {
 	switch e {
 	case SetLanguagesParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResolveMessageTextParamsCtxSystem.
+const (
+	ResolveMessageTextParamsCtxSystemTrue ResolveMessageTextParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the ResolveMessageTextParamsCtxSystem enum.
+func (e ResolveMessageTextParamsCtxSystem) Valid() bool {
+	switch e {
+	case ResolveMessageTextParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResolveMessageTextParamsKind.
+const (
+	ResolveMessageTextParamsKindDomainClaimed   ResolveMessageTextParamsKind = "domain_claimed"
+	ResolveMessageTextParamsKindDoor            ResolveMessageTextParamsKind = "door"
+	ResolveMessageTextParamsKindEmailKnown      ResolveMessageTextParamsKind = "email_known"
+	ResolveMessageTextParamsKindOtpEmail        ResolveMessageTextParamsKind = "otp_email"
+	ResolveMessageTextParamsKindOtpSms          ResolveMessageTextParamsKind = "otp_sms"
+	ResolveMessageTextParamsKindPasswordChanged ResolveMessageTextParamsKind = "password_changed"
+	ResolveMessageTextParamsKindResetPassword   ResolveMessageTextParamsKind = "reset_password"
+	ResolveMessageTextParamsKindVerifyEmail     ResolveMessageTextParamsKind = "verify_email"
+	ResolveMessageTextParamsKindVerifyPhone     ResolveMessageTextParamsKind = "verify_phone"
+)
+
+// Valid indicates whether the value is a known member of the ResolveMessageTextParamsKind enum.
+func (e ResolveMessageTextParamsKind) Valid() bool {
+	switch e {
+	case ResolveMessageTextParamsKindDomainClaimed:
+		return true
+	case ResolveMessageTextParamsKindDoor:
+		return true
+	case ResolveMessageTextParamsKindEmailKnown:
+		return true
+	case ResolveMessageTextParamsKindOtpEmail:
+		return true
+	case ResolveMessageTextParamsKindOtpSms:
+		return true
+	case ResolveMessageTextParamsKindPasswordChanged:
+		return true
+	case ResolveMessageTextParamsKindResetPassword:
+		return true
+	case ResolveMessageTextParamsKindVerifyEmail:
+		return true
+	case ResolveMessageTextParamsKindVerifyPhone:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SetMessageTextParamsCtxSystem.
+const (
+	SetMessageTextParamsCtxSystemTrue SetMessageTextParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the SetMessageTextParamsCtxSystem enum.
+func (e SetMessageTextParamsCtxSystem) Valid() bool {
+	switch e {
+	case SetMessageTextParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SetMessageTextParamsKind.
+const (
+	SetMessageTextParamsKindDomainClaimed   SetMessageTextParamsKind = "domain_claimed"
+	SetMessageTextParamsKindDoor            SetMessageTextParamsKind = "door"
+	SetMessageTextParamsKindEmailKnown      SetMessageTextParamsKind = "email_known"
+	SetMessageTextParamsKindOtpEmail        SetMessageTextParamsKind = "otp_email"
+	SetMessageTextParamsKindOtpSms          SetMessageTextParamsKind = "otp_sms"
+	SetMessageTextParamsKindPasswordChanged SetMessageTextParamsKind = "password_changed"
+	SetMessageTextParamsKindResetPassword   SetMessageTextParamsKind = "reset_password"
+	SetMessageTextParamsKindVerifyEmail     SetMessageTextParamsKind = "verify_email"
+	SetMessageTextParamsKindVerifyPhone     SetMessageTextParamsKind = "verify_phone"
+)
+
+// Valid indicates whether the value is a known member of the SetMessageTextParamsKind enum.
+func (e SetMessageTextParamsKind) Valid() bool {
+	switch e {
+	case SetMessageTextParamsKindDomainClaimed:
+		return true
+	case SetMessageTextParamsKindDoor:
+		return true
+	case SetMessageTextParamsKindEmailKnown:
+		return true
+	case SetMessageTextParamsKindOtpEmail:
+		return true
+	case SetMessageTextParamsKindOtpSms:
+		return true
+	case SetMessageTextParamsKindPasswordChanged:
+		return true
+	case SetMessageTextParamsKindResetPassword:
+		return true
+	case SetMessageTextParamsKindVerifyEmail:
+		return true
+	case SetMessageTextParamsKindVerifyPhone:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PreviewMessageTextParamsCtxSystem.
+const (
+	PreviewMessageTextParamsCtxSystemTrue PreviewMessageTextParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the PreviewMessageTextParamsCtxSystem enum.
+func (e PreviewMessageTextParamsCtxSystem) Valid() bool {
+	switch e {
+	case PreviewMessageTextParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PreviewMessageTextParamsKind.
+const (
+	PreviewMessageTextParamsKindDomainClaimed   PreviewMessageTextParamsKind = "domain_claimed"
+	PreviewMessageTextParamsKindDoor            PreviewMessageTextParamsKind = "door"
+	PreviewMessageTextParamsKindEmailKnown      PreviewMessageTextParamsKind = "email_known"
+	PreviewMessageTextParamsKindOtpEmail        PreviewMessageTextParamsKind = "otp_email"
+	PreviewMessageTextParamsKindOtpSms          PreviewMessageTextParamsKind = "otp_sms"
+	PreviewMessageTextParamsKindPasswordChanged PreviewMessageTextParamsKind = "password_changed"
+	PreviewMessageTextParamsKindResetPassword   PreviewMessageTextParamsKind = "reset_password"
+	PreviewMessageTextParamsKindVerifyEmail     PreviewMessageTextParamsKind = "verify_email"
+	PreviewMessageTextParamsKindVerifyPhone     PreviewMessageTextParamsKind = "verify_phone"
+)
+
+// Valid indicates whether the value is a known member of the PreviewMessageTextParamsKind enum.
+func (e PreviewMessageTextParamsKind) Valid() bool {
+	switch e {
+	case PreviewMessageTextParamsKindDomainClaimed:
+		return true
+	case PreviewMessageTextParamsKindDoor:
+		return true
+	case PreviewMessageTextParamsKindEmailKnown:
+		return true
+	case PreviewMessageTextParamsKindOtpEmail:
+		return true
+	case PreviewMessageTextParamsKindOtpSms:
+		return true
+	case PreviewMessageTextParamsKindPasswordChanged:
+		return true
+	case PreviewMessageTextParamsKindResetPassword:
+		return true
+	case PreviewMessageTextParamsKindVerifyEmail:
+		return true
+	case PreviewMessageTextParamsKindVerifyPhone:
 		return true
 	default:
 		return false
@@ -1958,18 +2015,6 @@ type ActivateProjectGrantReply struct {
 // ActivateProjectReply ActivateProjectResponse is the response of ActivateProject.
 type ActivateProjectReply struct {
 	// Details Sequence and date of the change.
-	Details Details `json:"details"`
-}
-
-// ActivateSMSProviderReply ActivateSMSProviderResponse is the response of ActivateSMSProvider.
-type ActivateSMSProviderReply struct {
-	// Details Sequence and date of the change, and the context it was made in.
-	Details Details `json:"details"`
-}
-
-// ActivateSMTPProviderReply ActivateSMTPProviderResponse is the response of ActivateSMTPProvider.
-type ActivateSMTPProviderReply struct {
-	// Details Sequence and date of the change, and the context it was made in.
 	Details Details `json:"details"`
 }
 
@@ -2287,7 +2332,7 @@ type AppleConfig struct {
 	// PrivateKey The private key (PKCS #8, PEM) that signs the assertions of the client; it is never returned.
 	PrivateKey *string `json:"privateKey,omitempty"`
 
-	// Scopes The scopes that are asked for; none: name, email.
+	// Scopes The scopes that are asked for; none: openid, name, email.
 	Scopes *[]string `json:"scopes,omitempty"`
 
 	// TeamID The ID of the team.
@@ -2302,10 +2347,7 @@ type AppleConfigOutput struct {
 	// KeyID The ID of the key.
 	KeyID string `json:"keyId"`
 
-	// PrivateKey The private key (PKCS #8, PEM) that signs the assertions of the client; it is never returned.
-	PrivateKey *string `json:"privateKey,omitempty"`
-
-	// Scopes The scopes that are asked for; none: name, email.
+	// Scopes The scopes that are asked for; none: openid, name, email.
 	Scopes []string `json:"scopes"`
 
 	// TeamID The ID of the team.
@@ -2332,9 +2374,6 @@ type AppleIDPOutput struct {
 
 // ApplicationType ApplicationType is what kind of program an application is.
 type ApplicationType string
-
-// AuthMechanism AuthMechanism is how to sign in to a mail server (SASL).
-type AuthMechanism string
 
 // AuthMethodType AuthMethodType is how an application authenticates.
 type AuthMethodType string
@@ -2445,9 +2484,6 @@ type AzureADConfig struct {
 type AzureADConfigOutput struct {
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
-
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
 
 	// IsEmailVerified Take the address that the provider tells as verified, which it does not say.
 	IsEmailVerified bool `json:"isEmailVerified"`
@@ -2746,24 +2782,6 @@ type CreateRoleReply struct {
 	Details Details `json:"details"`
 }
 
-// CreateSMSProviderReply CreateSMSProviderResponse is the response of CreateSMSProvider.
-type CreateSMSProviderReply struct {
-	// Details Sequence and date of the change, and the context it was made in.
-	Details Details `json:"details"`
-
-	// SigningKey The key that calls to an HTTP endpoint are signed with, as libraries for Standard Webhooks take it: whsec_ and base64. It is shown only now.
-	SigningKey *string `json:"signingKey,omitempty"`
-}
-
-// CreateSMTPProviderReply CreateSMTPProviderResponse is the response of CreateSMTPProvider.
-type CreateSMTPProviderReply struct {
-	// Details Sequence and date of the change, and the context it was made in.
-	Details Details `json:"details"`
-
-	// SigningKey The key that calls to an HTTP endpoint are signed with, as libraries for Standard Webhooks take it: whsec_ and base64. It is shown only now.
-	SigningKey *string `json:"signingKey,omitempty"`
-}
-
 // CreateSessionReply CreateSessionResponse is the response of CreateSession.
 type CreateSessionReply struct {
 	// Challenges The codes that were to be answered.
@@ -2824,18 +2842,6 @@ type DeactivateProjectGrantReply struct {
 // DeactivateProjectReply DeactivateProjectResponse is the response of DeactivateProject.
 type DeactivateProjectReply struct {
 	// Details Sequence and date of the change.
-	Details Details `json:"details"`
-}
-
-// DeactivateSMSProviderReply DeactivateSMSProviderResponse is the response of DeactivateSMSProvider.
-type DeactivateSMSProviderReply struct {
-	// Details Sequence and date of the change, and the context it was made in.
-	Details Details `json:"details"`
-}
-
-// DeactivateSMTPProviderReply DeactivateSMTPProviderResponse is the response of DeactivateSMTPProvider.
-type DeactivateSMTPProviderReply struct {
-	// Details Sequence and date of the change, and the context it was made in.
 	Details Details `json:"details"`
 }
 
@@ -2941,18 +2947,6 @@ type DeleteProjectReply struct {
 // DeleteRoleReply DeleteRoleResponse is the response of DeleteRole.
 type DeleteRoleReply struct {
 	// Details Sequence and date of the deletion.
-	Details Details `json:"details"`
-}
-
-// DeleteSMSProviderReply DeleteSMSProviderResponse is the response of DeleteSMSProvider.
-type DeleteSMSProviderReply struct {
-	// Details Sequence and date of the change, and the context it was made in.
-	Details Details `json:"details"`
-}
-
-// DeleteSMTPProviderReply DeleteSMTPProviderResponse is the response of DeleteSMTPProvider.
-type DeleteSMTPProviderReply struct {
-	// Details Sequence and date of the change, and the context it was made in.
 	Details Details `json:"details"`
 }
 
@@ -3986,60 +3980,6 @@ type GetRoleReply struct {
 	Role GetRole `json:"role"`
 }
 
-// GetSMSProvider GetSMSProvider is a provider with its details; secrets are not shown.
-type GetSMSProvider struct {
-	// Details When it last changed in the context, and the context that defines it.
-	Details Details `json:"details"`
-
-	// OldSigningKeyUntil Until when calls are signed with the signing key before this one, too.
-	OldSigningKeyUntil *time.Time `json:"oldSigningKeyUntil,omitempty"`
-
-	// Parent The context above the one that asks, and the state there; absent where the provider is defined.
-	Parent *Parent `json:"parent,omitempty"`
-
-	// Provider The provider.
-	Provider SMSProviderOutput `json:"provider"`
-
-	// State Whether it is active in the context.
-	State EffectiveState `json:"state"`
-
-	// StatePolicy What the context says of that itself.
-	StatePolicy StatePolicy `json:"statePolicy"`
-}
-
-// GetSMSProviderReply GetSMSProviderResponse is the response of GetSMSProvider.
-type GetSMSProviderReply struct {
-	// Provider The provider.
-	Provider GetSMSProvider `json:"provider"`
-}
-
-// GetSMTPProvider GetSMTPProvider is a provider with its details; secrets are not shown.
-type GetSMTPProvider struct {
-	// Details When it last changed in the context, and the context that defines it.
-	Details Details `json:"details"`
-
-	// OldSigningKeyUntil Until when calls are signed with the signing key before this one, too.
-	OldSigningKeyUntil *time.Time `json:"oldSigningKeyUntil,omitempty"`
-
-	// Parent The context above the one that asks, and the state there; absent where the provider is defined.
-	Parent *Parent `json:"parent,omitempty"`
-
-	// Provider The provider.
-	Provider SMTPProviderOutput `json:"provider"`
-
-	// State Whether it is active in the context.
-	State EffectiveState `json:"state"`
-
-	// StatePolicy What the context says of that itself.
-	StatePolicy StatePolicy `json:"statePolicy"`
-}
-
-// GetSMTPProviderReply GetSMTPProviderResponse is the response of GetSMTPProvider.
-type GetSMTPProviderReply struct {
-	// Provider The provider.
-	Provider GetSMTPProvider `json:"provider"`
-}
-
 // GetService GetService is a program.
 type GetService struct {
 	// AccessTokenType The kind of access tokens it gets.
@@ -4237,9 +4177,6 @@ type GitHubConfigOutput struct {
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
 
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
-
 	// Scopes The scopes that are asked for; none: read:user, user:email.
 	Scopes []string `json:"scopes"`
 }
@@ -4272,9 +4209,6 @@ type GitHubESConfigOutput struct {
 
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
-
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
 
 	// Scopes The scopes that are asked for; none: read:user, user:email.
 	Scopes []string `json:"scopes"`
@@ -4339,9 +4273,6 @@ type GitLabConfigOutput struct {
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
 
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
-
 	// Scopes The scopes that are asked for; none: openid, profile, email.
 	Scopes []string `json:"scopes"`
 }
@@ -4383,9 +4314,6 @@ type GitLabSelfHostedConfig struct {
 type GitLabSelfHostedConfigOutput struct {
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
-
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
 
 	// Issuer The issuer, whose discovery document says the rest.
 	Issuer string `json:"issuer"`
@@ -4429,9 +4357,6 @@ type GoogleConfigOutput struct {
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
 
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
-
 	// Scopes The scopes that are asked for; none: openid, profile, email.
 	Scopes []string `json:"scopes"`
 }
@@ -4461,18 +4386,6 @@ type GrantType string
 type GrantTypes struct {
 	// Types The grant types.
 	Types []GrantType `json:"types"`
-}
-
-// HTTPConfig HTTPConfig is an endpoint that gets e-mails as JSON, in calls that are signed as the Standard Webhooks specification says.
-type HTTPConfig struct {
-	// Endpoint Its absolute URL, http or https and without credentials. It has to be public, unless the operator allows it.
-	Endpoint string `json:"endpoint"`
-}
-
-// HTTPConfigOutput HTTPConfig is an endpoint that gets e-mails as JSON, in calls that are signed as the Standard Webhooks specification says.
-type HTTPConfigOutput struct {
-	// Endpoint Its absolute URL, http or https and without credentials. It has to be public, unless the operator allows it.
-	Endpoint string `json:"endpoint"`
 }
 
 // Human Human is a person.
@@ -4567,9 +4480,6 @@ type IdpV3AlphaOIDCConfigOutput struct {
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
 
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
-
 	// IsIDTokenMapping Take what is known of the user from the ID token, without asking for user info.
 	IsIDTokenMapping bool `json:"isIdTokenMapping"`
 
@@ -4596,6 +4506,12 @@ type IdpV3AlphaPatchOIDCConfig struct {
 
 	// Scopes Other scopes; none: they stay.
 	Scopes *[]string `json:"scopes,omitempty"`
+}
+
+// Image Image is a picture to upload: PNG, JPEG or WebP. What is kept is drawn anew from it, scaled down to what pages show.
+type Image struct {
+	// Content The file; empty: none. At most 524288 bytes.
+	Content *[]byte `json:"content,omitempty"`
 }
 
 // InConditionsFilter InConditionsFilter is met by the executions of a list of conditions.
@@ -5014,36 +4930,6 @@ type NameFilter struct {
 	Name *string `json:"name,omitempty"`
 }
 
-// OAuthClient OAuthClient is a client that gets tokens for itself (client credentials, RFC 6749).
-type OAuthClient struct {
-	// ClientID The ID of the client.
-	ClientID string `json:"clientId"`
-
-	// ClientSecret Its secret; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
-
-	// Scopes The scopes to ask for.
-	Scopes *[]string `json:"scopes,omitempty"`
-
-	// TokenEndpoint The token endpoint.
-	TokenEndpoint string `json:"tokenEndpoint"`
-}
-
-// OAuthClientOutput OAuthClient is a client that gets tokens for itself (client credentials, RFC 6749).
-type OAuthClientOutput struct {
-	// ClientID The ID of the client.
-	ClientID string `json:"clientId"`
-
-	// ClientSecret Its secret; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
-
-	// Scopes The scopes to ask for.
-	Scopes []string `json:"scopes"`
-
-	// TokenEndpoint The token endpoint.
-	TokenEndpoint string `json:"tokenEndpoint"`
-}
-
 // OAuthConfig OAuthConfig is how any OAuth 2.0 server that tells who the user is is reached.
 type OAuthConfig struct {
 	// AuthorizationEndpoint Where users are sent.
@@ -5075,9 +4961,6 @@ type OAuthConfigOutput struct {
 
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
-
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
 
 	// IDAttribute The member of that object that tells users apart for ever: a text or a number.
 	IDAttribute string `json:"idAttribute"`
@@ -5560,12 +5443,6 @@ type PatchGoogleIDPReply struct {
 	Details Details `json:"details"`
 }
 
-// PatchHTTPConfig PatchHTTPConfig changes the fields that are present.
-type PatchHTTPConfig struct {
-	// Endpoint Another endpoint.
-	Endpoint *string `json:"endpoint,omitempty"`
-}
-
 // PatchHuman PatchHuman changes the fields of a human that are present.
 type PatchHuman struct {
 	// Address Where they live.
@@ -5621,21 +5498,6 @@ type PatchMembership struct {
 type PatchMembershipReply struct {
 	// Details Sequence and date of the last change.
 	Details Details `json:"details"`
-}
-
-// PatchOAuthClient PatchOAuthClient changes the fields that are present.
-type PatchOAuthClient struct {
-	// ClientID Another client.
-	ClientID *string `json:"clientId,omitempty"`
-
-	// ClientSecret Another secret.
-	ClientSecret *string `json:"clientSecret,omitempty"`
-
-	// Scopes Other scopes; none: they stay.
-	Scopes *[]string `json:"scopes,omitempty"`
-
-	// TokenEndpoint Another token endpoint.
-	TokenEndpoint *string `json:"tokenEndpoint,omitempty"`
 }
 
 // PatchOAuthConfig PatchOAuthConfig changes the fields that are present.
@@ -5800,90 +5662,6 @@ type PatchRoleReply struct {
 	Details Details `json:"details"`
 }
 
-// PatchSMSEndpoint PatchSMSEndpoint changes the fields that are present.
-type PatchSMSEndpoint struct {
-	// Endpoint Another endpoint.
-	Endpoint *string `json:"endpoint,omitempty"`
-}
-
-// PatchSMSProvider PatchSMSProvider changes the fields that are present. Contexts that inherit the provider can change state_policy only.
-type PatchSMSProvider struct {
-	// Description A new description.
-	Description *string `json:"description,omitempty"`
-
-	// HTTP An HTTP endpoint.
-	HTTP *PatchSMSEndpoint `json:"http,omitempty"`
-
-	// Name A new name.
-	Name *string `json:"name,omitempty"`
-
-	// StatePolicy Another state policy, of the context that the request is about.
-	StatePolicy *StatePolicy `json:"statePolicy,omitempty"`
-
-	// Twilio Twilio.
-	Twilio *PatchTwilioConfig `json:"twilio,omitempty"`
-}
-
-// PatchSMSProviderReply PatchSMSProviderResponse is the response of PatchSMSProvider.
-type PatchSMSProviderReply struct {
-	// Details Sequence and date of the change, and the context it was made in.
-	Details Details `json:"details"`
-}
-
-// PatchSMTPConfig PatchSMTPConfig changes the fields that are present. Who changes the server or the token endpoint gives the secrets again, too: otherwise they could have them sent to themselves.
-type PatchSMTPConfig struct {
-	// Auth Another mechanism.
-	Auth *AuthMechanism `json:"auth,omitempty"`
-
-	// Host Another server.
-	Host *string `json:"host,omitempty"`
-
-	// Oauth What changes of where XOAUTH2 gets its tokens.
-	Oauth *PatchOAuthClient `json:"oauth,omitempty"`
-
-	// Password Another password.
-	Password *string `json:"password,omitempty"`
-
-	// TLS Another encryption.
-	TLS *TLSMode `json:"tls,omitempty"`
-
-	// User Another user; empty: nobody signs in.
-	User *string `json:"user,omitempty"`
-}
-
-// PatchSMTPProvider PatchSMTPProvider changes the fields that are present. Contexts that inherit the provider can change state_policy only.
-type PatchSMTPProvider struct {
-	// Description A new description.
-	Description *string `json:"description,omitempty"`
-
-	// HTTP An HTTP endpoint.
-	HTTP *PatchHTTPConfig `json:"http,omitempty"`
-
-	// Name A new name.
-	Name *string `json:"name,omitempty"`
-
-	// ReplyToAddress A new address for answers; empty: the sender's.
-	ReplyToAddress *string `json:"replyToAddress,omitempty"`
-
-	// SenderAddress A new address of the sender.
-	SenderAddress *string `json:"senderAddress,omitempty"`
-
-	// SenderName A new name of the sender.
-	SenderName *string `json:"senderName,omitempty"`
-
-	// SMTP A mail server.
-	SMTP *PatchSMTPConfig `json:"smtp,omitempty"`
-
-	// StatePolicy Another state policy, of the context that the request is about.
-	StatePolicy *StatePolicy `json:"statePolicy,omitempty"`
-}
-
-// PatchSMTPProviderReply PatchSMTPProviderResponse is the response of PatchSMTPProvider.
-type PatchSMTPProviderReply struct {
-	// Details Sequence and date of the change, and the context it was made in.
-	Details Details `json:"details"`
-}
-
 // PatchService PatchService changes the fields of a service that are present.
 type PatchService struct {
 	// AccessTokenType The kind of access tokens it gets from now on.
@@ -5955,21 +5733,6 @@ type PatchTarget struct {
 type PatchTargetReply struct {
 	// Details Sequence and date of the last change.
 	Details Details `json:"details"`
-}
-
-// PatchTwilioConfig PatchTwilioConfig changes the fields that are present.
-type PatchTwilioConfig struct {
-	// MessagingServiceSid The SID of a messaging service, which picks a number.
-	MessagingServiceSid *string `json:"messagingServiceSid,omitempty"`
-
-	// SenderNumber A number (E.164) or a name of up to eleven letters and digits.
-	SenderNumber *string `json:"senderNumber,omitempty"`
-
-	// Sid Another account, whose token is given, too.
-	Sid *string `json:"sid,omitempty"`
-
-	// Token Another token.
-	Token *string `json:"token,omitempty"`
 }
 
 // PatchUser PatchUser changes the fields of a user that are present.
@@ -6060,6 +5823,18 @@ type Phone struct {
 type PossibleAuthenticators struct {
 	// Types The authenticators.
 	Types *[]AuthenticatorType `json:"types,omitempty"`
+}
+
+// PreviewMessageTextReply PreviewMessageTextResponse is the response of PreviewMessageText.
+type PreviewMessageTextReply struct {
+	// HTML The message as HTML; empty for a text message.
+	HTML string `json:"html"`
+
+	// Subject The subject; empty for a text message.
+	Subject string `json:"subject"`
+
+	// Text The message as plain text.
+	Text string `json:"text"`
 }
 
 // Profile Profile is how a human is called.
@@ -6425,6 +6200,15 @@ type ResetSystemFeaturesReply struct {
 	Details SettingDetails `json:"details"`
 }
 
+// ResolveBrandingReply ResolveBrandingResponse is the response of ResolveBranding.
+type ResolveBrandingReply struct {
+	// Details When the context's own properties last changed.
+	Details SettingDetails `json:"details"`
+
+	// Settings The properties.
+	Settings ResolvedBrandingSettings `json:"settings"`
+}
+
 // ResolveLanguagesReply ResolveLanguagesResponse is the response of ResolveLanguages.
 type ResolveLanguagesReply struct {
 	// Details When the context's own settings last changed.
@@ -6432,6 +6216,75 @@ type ResolveLanguagesReply struct {
 
 	// Settings The settings.
 	Settings ResolvedLanguageSettings `json:"settings"`
+}
+
+// ResolveMessageTextReply ResolveMessageTextResponse is the response of ResolveMessageText.
+type ResolveMessageTextReply struct {
+	// Details When the context's own words last changed.
+	Details SettingDetails `json:"details"`
+
+	// Settings The words.
+	Settings ResolvedMessageTextSettings `json:"settings"`
+
+	// Variables The variables that words of this kind can name, for example Code.
+	Variables []string `json:"variables"`
+}
+
+// ResolvedBrandingSettings ResolvedBrandingSettings are the properties as they apply in a context. What nobody says comes from the system.
+type ResolvedBrandingSettings struct {
+	// BackgroundColorDark The dark background.
+	BackgroundColorDark ResolvedString `json:"backgroundColorDark"`
+
+	// BackgroundColorLight The light background.
+	BackgroundColorLight ResolvedString `json:"backgroundColorLight"`
+
+	// FontColorDark Of text on the dark background.
+	FontColorDark ResolvedString `json:"fontColorDark"`
+
+	// FontColorLight Of text on the light background.
+	FontColorLight ResolvedString `json:"fontColorLight"`
+
+	// HelpLink The address of a page with help; empty when there is none.
+	HelpLink ResolvedString `json:"helpLink"`
+
+	// HideProductName Whether pages and e-mails leave the name of the product out.
+	HideProductName ResolvedSwitch `json:"hideProductName"`
+
+	// Icon The icon of the browser's tab.
+	Icon ResolvedImage `json:"icon"`
+
+	// LogoDark The logo on dark backgrounds.
+	LogoDark ResolvedImage `json:"logoDark"`
+
+	// LogoLight The logo on light backgrounds.
+	LogoLight ResolvedImage `json:"logoLight"`
+
+	// PrimaryColorDark Of buttons and links, on dark backgrounds.
+	PrimaryColorDark ResolvedString `json:"primaryColorDark"`
+
+	// PrimaryColorLight Of buttons and links, on light backgrounds.
+	PrimaryColorLight ResolvedString `json:"primaryColorLight"`
+
+	// PrivacyLink The address of the privacy policy; empty when there is none.
+	PrivacyLink ResolvedString `json:"privacyLink"`
+
+	// TermsLink The address of the terms of service; empty when there is none.
+	TermsLink ResolvedString `json:"termsLink"`
+
+	// WarnColorDark Of what is wrong, on the dark background.
+	WarnColorDark ResolvedString `json:"warnColorDark"`
+
+	// WarnColorLight Of what is wrong, on the light background.
+	WarnColorLight ResolvedString `json:"warnColorLight"`
+}
+
+// ResolvedImage ResolvedImage is a picture and where it comes from.
+type ResolvedImage struct {
+	// Owner The context it is inherited from; absent when it is the context's own.
+	Owner *Owner `json:"owner,omitempty"`
+
+	// Value The picture; absent when there is none.
+	Value *StoredImage `json:"value,omitempty"`
 }
 
 // ResolvedLanguageSettings ResolvedLanguageSettings are the settings as they apply in a context.
@@ -6455,6 +6308,30 @@ type ResolvedLanguages struct {
 	Value []LanguageOutput `json:"value"`
 }
 
+// ResolvedMessageTextSettings ResolvedMessageTextSettings are the words as they apply in a context.
+type ResolvedMessageTextSettings struct {
+	// ButtonText The words on the button.
+	ButtonText ResolvedString `json:"buttonText"`
+
+	// Footer The last lines, set small.
+	Footer ResolvedString `json:"footer"`
+
+	// Greeting The first line.
+	Greeting ResolvedString `json:"greeting"`
+
+	// Preheader What mail programs show beside the subject.
+	Preheader ResolvedString `json:"preheader"`
+
+	// Subject The subject.
+	Subject ResolvedString `json:"subject"`
+
+	// Text The paragraphs, divided by empty lines. One that is nothing but {{.Code}} shows the code large, one that is nothing but {{.Link}} is the button.
+	Text ResolvedString `json:"text"`
+
+	// Title The heading.
+	Title ResolvedString `json:"title"`
+}
+
 // ResolvedString ResolvedString is a text and where it comes from.
 type ResolvedString struct {
 	// Owner The context it is inherited from; absent when it is the context's own.
@@ -6462,6 +6339,15 @@ type ResolvedString struct {
 
 	// Value The value.
 	Value string `json:"value"`
+}
+
+// ResolvedSwitch ResolvedSwitch is a yes or no and where it comes from.
+type ResolvedSwitch struct {
+	// Owner The context it is inherited from; absent when it is the context's own.
+	Owner *Owner `json:"owner,omitempty"`
+
+	// Value The value.
+	Value bool `json:"value"`
 }
 
 // ResponseExecution ResponseExecution names the API points whose responses trigger.
@@ -6593,24 +6479,6 @@ type RoleSearchFilter struct {
 	ProjectID *IDFilter `json:"projectId,omitempty"`
 }
 
-// RotateSMSProviderSigningKeyReply RotateSMSProviderSigningKeyResponse is the response of RotateSMSProviderSigningKey.
-type RotateSMSProviderSigningKeyReply struct {
-	// Details Sequence and date of the change, and the context it was made in.
-	Details Details `json:"details"`
-
-	// SigningKey The new key, whsec_ and base64. It is shown only now.
-	SigningKey string `json:"signingKey"`
-}
-
-// RotateSMTPProviderSigningKeyReply RotateSMTPProviderSigningKeyResponse is the response of RotateSMTPProviderSigningKey.
-type RotateSMTPProviderSigningKeyReply struct {
-	// Details Sequence and date of the change, and the context it was made in.
-	Details Details `json:"details"`
-
-	// SigningKey The new key, whsec_ and base64. It is shown only now.
-	SigningKey string `json:"signingKey"`
-}
-
 // RotateSigningKeyReply RotateSigningKeyResponse is the response of RotateSigningKey.
 type RotateSigningKeyReply struct {
 	// Details Sequence and date of the change.
@@ -6618,196 +6486,6 @@ type RotateSigningKeyReply struct {
 
 	// SigningKey The new key, whsec_ and base64. It is shown only now.
 	SigningKey string `json:"signingKey"`
-}
-
-// SMSEndpoint SMSEndpoint is an endpoint that gets text messages as JSON, in calls that are signed as the Standard Webhooks specification says.
-type SMSEndpoint struct {
-	// Endpoint Its absolute URL, http or https and without credentials. It has to be public, unless the operator allows it.
-	Endpoint string `json:"endpoint"`
-}
-
-// SMSEndpointOutput SMSEndpoint is an endpoint that gets text messages as JSON, in calls that are signed as the Standard Webhooks specification says.
-type SMSEndpointOutput struct {
-	// Endpoint Its absolute URL, http or https and without credentials. It has to be public, unless the operator allows it.
-	Endpoint string `json:"endpoint"`
-}
-
-// SMSProvider SMSProvider carries text messages on: Twilio, or an HTTP endpoint.
-type SMSProvider struct {
-	// Description What people should know of it.
-	Description *string `json:"description,omitempty"`
-
-	// HTTP An HTTP endpoint.
-	HTTP *SMSEndpoint `json:"http,omitempty"`
-
-	// Name A name for people.
-	Name string `json:"name"`
-
-	// Twilio Twilio.
-	Twilio *TwilioConfig `json:"twilio,omitempty"`
-}
-
-// SMSProviderFieldName SMSProviderFieldName is a column that providers can be sorted by.
-type SMSProviderFieldName string
-
-// SMSProviderOutput SMSProvider carries text messages on: Twilio, or an HTTP endpoint.
-type SMSProviderOutput struct {
-	// Description What people should know of it.
-	Description string `json:"description"`
-
-	// HTTP An HTTP endpoint.
-	HTTP *SMSEndpointOutput `json:"http,omitempty"`
-
-	// Name A name for people.
-	Name string `json:"name"`
-
-	// Twilio Twilio.
-	Twilio *TwilioConfigOutput `json:"twilio,omitempty"`
-}
-
-// SMSProviderSearchFilter SMSProviderSearchFilter is one condition that a provider has to meet.
-type SMSProviderSearchFilter struct {
-	// InIds By a list of IDs.
-	InIds *InIDsFilter `json:"inIds,omitempty"`
-
-	// Name By name.
-	Name *NameFilter `json:"name,omitempty"`
-
-	// State By the state in the context.
-	State *StateFilter `json:"state,omitempty"`
-}
-
-// SMSSigningKeyRotation SMSSigningKeyRotation says what becomes of the old key.
-type SMSSigningKeyRotation struct {
-	// Overlap How long calls are signed with the old key too, at most 7 days; a day when omitted. At least 0s, at most 604800s.
-	//
-	// Example: 10s
-	Overlap *string `json:"overlap,omitempty"`
-}
-
-// SMSTest SMSTest is what is sent to see whether a provider works.
-type SMSTest struct {
-	// Recipient The number to send it to (E.164).
-	Recipient string `json:"recipient"`
-}
-
-// SMTPConfig SMTPConfig is how a mail server is reached.
-type SMTPConfig struct {
-	// Auth How to sign in. Without encryption that is by SCRAM or not at all.
-	Auth *AuthMechanism `json:"auth,omitempty"`
-
-	// Host Its name or address and its port, for example smtp.example.com:587. The port is 25, 465, 587 or above 1023. It has to be public, unless the operator allows it.
-	Host string `json:"host"`
-
-	// Oauth Where XOAUTH2 gets its tokens; without it the password is one.
-	Oauth *OAuthClient `json:"oauth,omitempty"`
-
-	// Password The password; it is never returned.
-	Password *string `json:"password,omitempty"`
-
-	// TLS How the connection is encrypted.
-	TLS *TLSMode `json:"tls,omitempty"`
-
-	// User Who signs in to it; empty: nobody does.
-	User *string `json:"user,omitempty"`
-}
-
-// SMTPConfigOutput SMTPConfig is how a mail server is reached.
-type SMTPConfigOutput struct {
-	// Auth How to sign in. Without encryption that is by SCRAM or not at all.
-	Auth AuthMechanism `json:"auth"`
-
-	// Host Its name or address and its port, for example smtp.example.com:587. The port is 25, 465, 587 or above 1023. It has to be public, unless the operator allows it.
-	Host string `json:"host"`
-
-	// Oauth Where XOAUTH2 gets its tokens; without it the password is one.
-	Oauth *OAuthClientOutput `json:"oauth,omitempty"`
-
-	// Password The password; it is never returned.
-	Password *string `json:"password,omitempty"`
-
-	// TLS How the connection is encrypted.
-	TLS TLSMode `json:"tls"`
-
-	// User Who signs in to it; empty: nobody does.
-	User string `json:"user"`
-}
-
-// SMTPProvider SMTPProvider carries e-mails on: a mail server, or an HTTP endpoint.
-type SMTPProvider struct {
-	// Description What people should know of it.
-	Description *string `json:"description,omitempty"`
-
-	// HTTP An HTTP endpoint.
-	HTTP *HTTPConfig `json:"http,omitempty"`
-
-	// Name A name for people.
-	Name string `json:"name"`
-
-	// ReplyToAddress The address that answers go to; empty: the sender's.
-	ReplyToAddress *string `json:"replyToAddress,omitempty"`
-
-	// SenderAddress The address that e-mails are from.
-	SenderAddress string `json:"senderAddress"`
-
-	// SenderName The name beside it.
-	SenderName *string `json:"senderName,omitempty"`
-
-	// SMTP A mail server.
-	SMTP *SMTPConfig `json:"smtp,omitempty"`
-}
-
-// SMTPProviderFieldName SMTPProviderFieldName is a column that providers can be sorted by.
-type SMTPProviderFieldName string
-
-// SMTPProviderOutput SMTPProvider carries e-mails on: a mail server, or an HTTP endpoint.
-type SMTPProviderOutput struct {
-	// Description What people should know of it.
-	Description string `json:"description"`
-
-	// HTTP An HTTP endpoint.
-	HTTP *HTTPConfigOutput `json:"http,omitempty"`
-
-	// Name A name for people.
-	Name string `json:"name"`
-
-	// ReplyToAddress The address that answers go to; empty: the sender's.
-	ReplyToAddress string `json:"replyToAddress"`
-
-	// SenderAddress The address that e-mails are from.
-	SenderAddress string `json:"senderAddress"`
-
-	// SenderName The name beside it.
-	SenderName string `json:"senderName"`
-
-	// SMTP A mail server.
-	SMTP *SMTPConfigOutput `json:"smtp,omitempty"`
-}
-
-// SMTPProviderSearchFilter SMTPProviderSearchFilter is one condition that a provider has to meet.
-type SMTPProviderSearchFilter struct {
-	// InIds By a list of IDs.
-	InIds *InIDsFilter `json:"inIds,omitempty"`
-
-	// Name By name.
-	Name *NameFilter `json:"name,omitempty"`
-
-	// State By the state in the context.
-	State *StateFilter `json:"state,omitempty"`
-}
-
-// SMTPSigningKeyRotation SMTPSigningKeyRotation says what becomes of the old key.
-type SMTPSigningKeyRotation struct {
-	// Overlap How long calls are signed with the old key too, at most 7 days; a day when omitted. At least 0s, at most 604800s.
-	//
-	// Example: 10s
-	Overlap *string `json:"overlap,omitempty"`
-}
-
-// SMTPTest SMTPTest is what is sent to see whether a provider works.
-type SMTPTest struct {
-	// Recipient The address to send it to.
-	Recipient string `json:"recipient"`
 }
 
 // SearchAppKeysReply SearchAppKeysResponse is the response of SearchAppKeys.
@@ -6984,30 +6662,6 @@ type SearchRolesReply struct {
 	SortingColumn RoleFieldName `json:"sortingColumn"`
 }
 
-// SearchSMSProvidersReply SearchSMSProvidersResponse is the response of SearchSMSProviders.
-type SearchSMSProvidersReply struct {
-	// Details Totals and paging.
-	Details ListDetails `json:"details"`
-
-	// Result The matches.
-	Result []GetSMSProvider `json:"result"`
-
-	// SortingColumn The column that the result is sorted by.
-	SortingColumn SMSProviderFieldName `json:"sortingColumn"`
-}
-
-// SearchSMTPProvidersReply SearchSMTPProvidersResponse is the response of SearchSMTPProviders.
-type SearchSMTPProvidersReply struct {
-	// Details Totals and paging.
-	Details ListDetails `json:"details"`
-
-	// Result The matches.
-	Result []GetSMTPProvider `json:"result"`
-
-	// SortingColumn The column that the result is sorted by.
-	SortingColumn SMTPProviderFieldName `json:"sortingColumn"`
-}
-
 // SearchSessionsReply SearchSessionsResponse is the response of SearchSessions.
 type SearchSessionsReply struct {
 	// Details What part of the matches this is.
@@ -7162,6 +6816,60 @@ type SetAsPrimaryReply struct {
 	Details Details `json:"details"`
 }
 
+// SetBrandingReply SetBrandingResponse is the response of SetBranding.
+type SetBrandingReply struct {
+	// Details Sequence and date of the last change.
+	Details SettingDetails `json:"details"`
+}
+
+// SetBrandingSettings SetBrandingSettings sets the properties that are present. Colours are written #rrggbb.
+type SetBrandingSettings struct {
+	// BackgroundColorDark The dark background.
+	BackgroundColorDark *string `json:"backgroundColorDark,omitempty"`
+
+	// BackgroundColorLight The light background.
+	BackgroundColorLight *string `json:"backgroundColorLight,omitempty"`
+
+	// FontColorDark Of text on the dark background.
+	FontColorDark *string `json:"fontColorDark,omitempty"`
+
+	// FontColorLight Of text on the light background.
+	FontColorLight *string `json:"fontColorLight,omitempty"`
+
+	// HelpLink The address of a page with help.
+	HelpLink *string `json:"helpLink,omitempty"`
+
+	// HideProductName Whether pages and e-mails leave the name of the product out.
+	HideProductName *Switch `json:"hideProductName,omitempty"`
+
+	// Icon The icon of the browser's tab.
+	Icon *Image `json:"icon,omitempty"`
+
+	// LogoDark The logo on dark backgrounds; where nobody has one that for light ones counts.
+	LogoDark *Image `json:"logoDark,omitempty"`
+
+	// LogoLight The logo on light backgrounds.
+	LogoLight *Image `json:"logoLight,omitempty"`
+
+	// PrimaryColorDark Of buttons and links, on dark backgrounds.
+	PrimaryColorDark *string `json:"primaryColorDark,omitempty"`
+
+	// PrimaryColorLight Of buttons and links, on light backgrounds.
+	PrimaryColorLight *string `json:"primaryColorLight,omitempty"`
+
+	// PrivacyLink The address of the privacy policy.
+	PrivacyLink *string `json:"privacyLink,omitempty"`
+
+	// TermsLink The address of the terms of service.
+	TermsLink *string `json:"termsLink,omitempty"`
+
+	// WarnColorDark Of what is wrong, on the dark background.
+	WarnColorDark *string `json:"warnColorDark,omitempty"`
+
+	// WarnColorLight Of what is wrong, on the light background.
+	WarnColorLight *string `json:"warnColorLight,omitempty"`
+}
+
 // SetClientSecretReply SetClientSecretResponse is the response of SetClientSecret.
 type SetClientSecretReply struct {
 	// ClientID The client ID: the username.
@@ -7208,6 +6916,36 @@ type SetLanguageSettings struct {
 type SetLanguagesReply struct {
 	// Details Sequence and date of the last change.
 	Details SettingDetails `json:"details"`
+}
+
+// SetMessageTextReply SetMessageTextResponse is the response of SetMessageText.
+type SetMessageTextReply struct {
+	// Details Sequence and date of the last change.
+	Details SettingDetails `json:"details"`
+}
+
+// SetMessageTextSettings SetMessageTextSettings sets the properties that are present. Text messages have nothing but a text.
+type SetMessageTextSettings struct {
+	// ButtonText The words on the button.
+	ButtonText *string `json:"buttonText,omitempty"`
+
+	// Footer The last lines, set small.
+	Footer *string `json:"footer,omitempty"`
+
+	// Greeting The first line.
+	Greeting *string `json:"greeting,omitempty"`
+
+	// Preheader What mail programs show beside the subject.
+	Preheader *string `json:"preheader,omitempty"`
+
+	// Subject The subject.
+	Subject *string `json:"subject,omitempty"`
+
+	// Text The paragraphs, divided by empty lines. One that is nothing but {{.Code}} shows the code large, one that is nothing but {{.Link}} is the button.
+	Text *string `json:"text,omitempty"`
+
+	// Title The heading.
+	Title *string `json:"title,omitempty"`
 }
 
 // SetPassword SetPassword replaces the password of a human.
@@ -7294,8 +7032,23 @@ type Status_Details_Item struct {
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
-// TLSMode TLSMode is how a connection to a mail server is encrypted.
-type TLSMode string
+// StoredImage StoredImage is a picture as it is served.
+type StoredImage struct {
+	// Height Its height in pixels.
+	Height int64 `json:"height"`
+
+	// URL Its path, on every domain of the instance; another picture has another one.
+	URL string `json:"url"`
+
+	// Width Its width in pixels.
+	Width int64 `json:"width"`
+}
+
+// Switch Switch is a yes or no that may be inherited.
+type Switch struct {
+	// Value The value; absent: inherited.
+	Value *bool `json:"value,omitempty"`
+}
 
 // Target Target is an HTTP endpoint that executions call.
 type Target struct {
@@ -7368,40 +7121,6 @@ type TargetSearchFilter struct {
 
 	// Name By name.
 	Name *TargetNameFilter `json:"name,omitempty"`
-}
-
-// TestSMSProviderReply TestSMSProviderResponse is the response of TestSMSProvider.
-type TestSMSProviderReply struct {
-	// Duration How long it took.
-	//
-	// Example: 10s
-	Duration string `json:"duration"`
-
-	// Error Why not, in words; empty when it did.
-	Error string `json:"error"`
-
-	// Status The status that the other side answered, of SMTP or HTTP; 0 when it did not.
-	Status int64 `json:"status"`
-
-	// Taken Whether the other side took it.
-	Taken bool `json:"taken"`
-}
-
-// TestSMTPProviderReply TestSMTPProviderResponse is the response of TestSMTPProvider.
-type TestSMTPProviderReply struct {
-	// Duration How long it took.
-	//
-	// Example: 10s
-	Duration string `json:"duration"`
-
-	// Error Why not, in words; empty when it did.
-	Error string `json:"error"`
-
-	// Status The status that the other side answered, of SMTP or HTTP; 0 when it did not.
-	Status int64 `json:"status"`
-
-	// Taken Whether the other side took it.
-	Taken bool `json:"taken"`
 }
 
 // TestTargetReply TestTargetResponse is the response of TestTarget.
@@ -7539,36 +7258,6 @@ type TokenRequest struct {
 type TrustAppReply struct {
 	// Details Sequence and date of the change.
 	Details Details `json:"details"`
-}
-
-// TwilioConfig TwilioConfig is an account with Twilio.
-type TwilioConfig struct {
-	// MessagingServiceSid The SID of a messaging service, which picks a number.
-	MessagingServiceSid *string `json:"messagingServiceSid,omitempty"`
-
-	// SenderNumber A number (E.164) or a name of up to eleven letters and digits.
-	SenderNumber *string `json:"senderNumber,omitempty"`
-
-	// Sid The SID of the account.
-	Sid string `json:"sid"`
-
-	// Token Its token; it is never returned.
-	Token *string `json:"token,omitempty"`
-}
-
-// TwilioConfigOutput TwilioConfig is an account with Twilio.
-type TwilioConfigOutput struct {
-	// MessagingServiceSid The SID of a messaging service, which picks a number.
-	MessagingServiceSid *string `json:"messagingServiceSid,omitempty"`
-
-	// SenderNumber A number (E.164) or a name of up to eleven letters and digits.
-	SenderNumber *string `json:"senderNumber,omitempty"`
-
-	// Sid The SID of the account.
-	Sid string `json:"sid"`
-
-	// Token Its token; it is never returned.
-	Token *string `json:"token,omitempty"`
 }
 
 // UnlockUserReply UnlockUserResponse is the response of UnlockUser.
@@ -8285,6 +7974,18 @@ type CreateAppleIDPParams struct {
 // CreateAppleIDPParamsCtxSystem defines parameters for CreateAppleIDP.
 type CreateAppleIDPParamsCtxSystem bool
 
+// GetAppleIDPParams defines parameters for GetAppleIDP.
+type GetAppleIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchAppleIDPParams defines parameters for PatchAppleIDP.
+type PatchAppleIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
 // CreateAzureADIDPParams defines parameters for CreateAzureADIDP.
 type CreateAzureADIDPParams struct {
 	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
@@ -8305,6 +8006,18 @@ type CreateAzureADIDPParams struct {
 
 // CreateAzureADIDPParamsCtxSystem defines parameters for CreateAzureADIDP.
 type CreateAzureADIDPParamsCtxSystem bool
+
+// GetAzureADIDPParams defines parameters for GetAzureADIDP.
+type GetAzureADIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchAzureADIDPParams defines parameters for PatchAzureADIDP.
+type PatchAzureADIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
 
 // CreateGitHubIDPParams defines parameters for CreateGitHubIDP.
 type CreateGitHubIDPParams struct {
@@ -8327,6 +8040,18 @@ type CreateGitHubIDPParams struct {
 // CreateGitHubIDPParamsCtxSystem defines parameters for CreateGitHubIDP.
 type CreateGitHubIDPParamsCtxSystem bool
 
+// GetGitHubIDPParams defines parameters for GetGitHubIDP.
+type GetGitHubIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchGitHubIDPParams defines parameters for PatchGitHubIDP.
+type PatchGitHubIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
 // CreateGitHubESIDPParams defines parameters for CreateGitHubESIDP.
 type CreateGitHubESIDPParams struct {
 	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
@@ -8347,6 +8072,18 @@ type CreateGitHubESIDPParams struct {
 
 // CreateGitHubESIDPParamsCtxSystem defines parameters for CreateGitHubESIDP.
 type CreateGitHubESIDPParamsCtxSystem bool
+
+// GetGitHubESIDPParams defines parameters for GetGitHubESIDP.
+type GetGitHubESIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchGitHubESIDPParams defines parameters for PatchGitHubESIDP.
+type PatchGitHubESIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
 
 // CreateGitLabIDPParams defines parameters for CreateGitLabIDP.
 type CreateGitLabIDPParams struct {
@@ -8369,6 +8106,18 @@ type CreateGitLabIDPParams struct {
 // CreateGitLabIDPParamsCtxSystem defines parameters for CreateGitLabIDP.
 type CreateGitLabIDPParamsCtxSystem bool
 
+// GetGitLabIDPParams defines parameters for GetGitLabIDP.
+type GetGitLabIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchGitLabIDPParams defines parameters for PatchGitLabIDP.
+type PatchGitLabIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
 // CreateGitLabSelfHostedIDPParams defines parameters for CreateGitLabSelfHostedIDP.
 type CreateGitLabSelfHostedIDPParams struct {
 	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
@@ -8389,6 +8138,18 @@ type CreateGitLabSelfHostedIDPParams struct {
 
 // CreateGitLabSelfHostedIDPParamsCtxSystem defines parameters for CreateGitLabSelfHostedIDP.
 type CreateGitLabSelfHostedIDPParamsCtxSystem bool
+
+// GetGitLabSelfHostedIDPParams defines parameters for GetGitLabSelfHostedIDP.
+type GetGitLabSelfHostedIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchGitLabSelfHostedIDPParams defines parameters for PatchGitLabSelfHostedIDP.
+type PatchGitLabSelfHostedIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
 
 // CreateGoogleIDPParams defines parameters for CreateGoogleIDP.
 type CreateGoogleIDPParams struct {
@@ -8411,6 +8172,18 @@ type CreateGoogleIDPParams struct {
 // CreateGoogleIDPParamsCtxSystem defines parameters for CreateGoogleIDP.
 type CreateGoogleIDPParamsCtxSystem bool
 
+// GetGoogleIDPParams defines parameters for GetGoogleIDP.
+type GetGoogleIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchGoogleIDPParams defines parameters for PatchGoogleIDP.
+type PatchGoogleIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
 // CreateOAuthIDPParams defines parameters for CreateOAuthIDP.
 type CreateOAuthIDPParams struct {
 	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
@@ -8432,6 +8205,18 @@ type CreateOAuthIDPParams struct {
 // CreateOAuthIDPParamsCtxSystem defines parameters for CreateOAuthIDP.
 type CreateOAuthIDPParamsCtxSystem bool
 
+// GetOAuthIDPParams defines parameters for GetOAuthIDP.
+type GetOAuthIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchOAuthIDPParams defines parameters for PatchOAuthIDP.
+type PatchOAuthIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
 // CreateOIDCIDPParams defines parameters for CreateOIDCIDP.
 type CreateOIDCIDPParams struct {
 	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
@@ -8452,6 +8237,24 @@ type CreateOIDCIDPParams struct {
 
 // CreateOIDCIDPParamsCtxSystem defines parameters for CreateOIDCIDP.
 type CreateOIDCIDPParamsCtxSystem bool
+
+// GetOIDCIDPParams defines parameters for GetOIDCIDP.
+type GetOIDCIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchOIDCIDPParams defines parameters for PatchOIDCIDP.
+type PatchOIDCIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// DeleteIDPParams defines parameters for DeleteIDP.
+type DeleteIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
 
 // BulkLimitJSONBody defines parameters for BulkLimit.
 type BulkLimitJSONBody = []InstanceLimits
@@ -8777,114 +8580,6 @@ type SearchSessionsParams struct {
 	SortingColumn *SessionFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
 }
 
-// CreateSMSProviderParams defines parameters for CreateSMSProvider.
-type CreateSMSProviderParams struct {
-	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
-	CtxSystem *CreateSMSProviderParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
-
-	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
-	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
-
-	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
-	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
-
-	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
-	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
-
-	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
-	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
-}
-
-// CreateSMSProviderParamsCtxSystem defines parameters for CreateSMSProvider.
-type CreateSMSProviderParamsCtxSystem bool
-
-// SearchSMSProvidersJSONBody defines parameters for SearchSMSProviders.
-type SearchSMSProvidersJSONBody = []SMSProviderSearchFilter
-
-// SearchSMSProvidersParams defines parameters for SearchSMSProviders.
-type SearchSMSProvidersParams struct {
-	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
-	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
-
-	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
-	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
-
-	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
-	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
-
-	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
-	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
-
-	// QueryOffset The number of matches to skip.
-	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
-
-	// QueryLimit The number of matches to return; 0 means the default of 100.
-	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
-
-	// QueryAsc Ascending instead of descending order.
-	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
-
-	// SortingColumn The column to sort by.
-	SortingColumn *SMSProviderFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
-}
-
-// CreateSMTPProviderParams defines parameters for CreateSMTPProvider.
-type CreateSMTPProviderParams struct {
-	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
-	CtxSystem *CreateSMTPProviderParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
-
-	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
-	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
-
-	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
-	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
-
-	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
-	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
-
-	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
-	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
-}
-
-// CreateSMTPProviderParamsCtxSystem defines parameters for CreateSMTPProvider.
-type CreateSMTPProviderParamsCtxSystem bool
-
-// SearchSMTPProvidersJSONBody defines parameters for SearchSMTPProviders.
-type SearchSMTPProvidersJSONBody = []SMTPProviderSearchFilter
-
-// SearchSMTPProvidersParams defines parameters for SearchSMTPProviders.
-type SearchSMTPProvidersParams struct {
-	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
-	CtxSystem *SearchSMTPProvidersParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
-
-	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
-	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
-
-	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
-	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
-
-	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
-	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
-
-	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
-	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
-
-	// QueryOffset The number of matches to skip.
-	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
-
-	// QueryLimit The number of matches to return; 0 means the default of 100.
-	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
-
-	// QueryAsc Ascending instead of descending order.
-	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
-
-	// SortingColumn The column to sort by.
-	SortingColumn *SMTPProviderFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
-}
-
-// SearchSMTPProvidersParamsCtxSystem defines parameters for SearchSMTPProviders.
-type SearchSMTPProvidersParamsCtxSystem bool
-
 // SearchTargetsJSONBody defines parameters for SearchTargets.
 type SearchTargetsJSONBody = []TargetSearchFilter
 
@@ -9050,6 +8745,48 @@ type SearchPersonalAccessTokensParams struct {
 	SortingColumn *PersonalAccessTokenFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
 }
 
+// ResolveBrandingParams defines parameters for ResolveBranding.
+type ResolveBrandingParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *ResolveBrandingParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// ResolveBrandingParamsCtxSystem defines parameters for ResolveBranding.
+type ResolveBrandingParamsCtxSystem bool
+
+// SetBrandingParams defines parameters for SetBranding.
+type SetBrandingParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *SetBrandingParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// SetBrandingParamsCtxSystem defines parameters for SetBranding.
+type SetBrandingParamsCtxSystem bool
+
 // ResolveLanguagesParams defines parameters for ResolveLanguages.
 type ResolveLanguagesParams struct {
 	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
@@ -9091,6 +8828,78 @@ type SetLanguagesParams struct {
 
 // SetLanguagesParamsCtxSystem defines parameters for SetLanguages.
 type SetLanguagesParamsCtxSystem bool
+
+// ResolveMessageTextParams defines parameters for ResolveMessageText.
+type ResolveMessageTextParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *ResolveMessageTextParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// ResolveMessageTextParamsCtxSystem defines parameters for ResolveMessageText.
+type ResolveMessageTextParamsCtxSystem bool
+
+// ResolveMessageTextParamsKind defines parameters for ResolveMessageText.
+type ResolveMessageTextParamsKind string
+
+// SetMessageTextParams defines parameters for SetMessageText.
+type SetMessageTextParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *SetMessageTextParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// SetMessageTextParamsCtxSystem defines parameters for SetMessageText.
+type SetMessageTextParamsCtxSystem bool
+
+// SetMessageTextParamsKind defines parameters for SetMessageText.
+type SetMessageTextParamsKind string
+
+// PreviewMessageTextParams defines parameters for PreviewMessageText.
+type PreviewMessageTextParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *PreviewMessageTextParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// PreviewMessageTextParamsCtxSystem defines parameters for PreviewMessageText.
+type PreviewMessageTextParamsCtxSystem bool
+
+// PreviewMessageTextParamsKind defines parameters for PreviewMessageText.
+type PreviewMessageTextParamsKind string
 
 // ResetInstanceFeaturesParams defines parameters for ResetInstanceFeatures.
 type ResetInstanceFeaturesParams struct {
@@ -9323,36 +9132,6 @@ type EndSessionJSONRequestBody = EndSessionRequest
 // ProveSessionJSONRequestBody defines body for ProveSession for application/json ContentType.
 type ProveSessionJSONRequestBody = ProveSessionRequest
 
-// CreateSMSProviderJSONRequestBody defines body for CreateSMSProvider for application/json ContentType.
-type CreateSMSProviderJSONRequestBody = SMSProvider
-
-// SearchSMSProvidersJSONRequestBody defines body for SearchSMSProviders for application/json ContentType.
-type SearchSMSProvidersJSONRequestBody = SearchSMSProvidersJSONBody
-
-// PatchSMSProviderJSONRequestBody defines body for PatchSMSProvider for application/json ContentType.
-type PatchSMSProviderJSONRequestBody = PatchSMSProvider
-
-// RotateSMSProviderSigningKeyJSONRequestBody defines body for RotateSMSProviderSigningKey for application/json ContentType.
-type RotateSMSProviderSigningKeyJSONRequestBody = SMSSigningKeyRotation
-
-// TestSMSProviderJSONRequestBody defines body for TestSMSProvider for application/json ContentType.
-type TestSMSProviderJSONRequestBody = SMSTest
-
-// CreateSMTPProviderJSONRequestBody defines body for CreateSMTPProvider for application/json ContentType.
-type CreateSMTPProviderJSONRequestBody = SMTPProvider
-
-// SearchSMTPProvidersJSONRequestBody defines body for SearchSMTPProviders for application/json ContentType.
-type SearchSMTPProvidersJSONRequestBody = SearchSMTPProvidersJSONBody
-
-// PatchSMTPProviderJSONRequestBody defines body for PatchSMTPProvider for application/json ContentType.
-type PatchSMTPProviderJSONRequestBody = PatchSMTPProvider
-
-// RotateSMTPProviderSigningKeyJSONRequestBody defines body for RotateSMTPProviderSigningKey for application/json ContentType.
-type RotateSMTPProviderSigningKeyJSONRequestBody = SMTPSigningKeyRotation
-
-// TestSMTPProviderJSONRequestBody defines body for TestSMTPProvider for application/json ContentType.
-type TestSMTPProviderJSONRequestBody = SMTPTest
-
 // CreateTargetJSONRequestBody defines body for CreateTarget for application/json ContentType.
 type CreateTargetJSONRequestBody = Target
 
@@ -9419,8 +9198,17 @@ type CreatePersonalAccessTokenJSONRequestBody = PersonalAccessToken
 // SearchPersonalAccessTokensJSONRequestBody defines body for SearchPersonalAccessTokens for application/json ContentType.
 type SearchPersonalAccessTokensJSONRequestBody = SearchPersonalAccessTokensJSONBody
 
+// SetBrandingJSONRequestBody defines body for SetBranding for application/json ContentType.
+type SetBrandingJSONRequestBody = SetBrandingSettings
+
 // SetLanguagesJSONRequestBody defines body for SetLanguages for application/json ContentType.
 type SetLanguagesJSONRequestBody = SetLanguageSettings
+
+// SetMessageTextJSONRequestBody defines body for SetMessageText for application/json ContentType.
+type SetMessageTextJSONRequestBody = SetMessageTextSettings
+
+// PreviewMessageTextJSONRequestBody defines body for PreviewMessageText for application/json ContentType.
+type PreviewMessageTextJSONRequestBody = SetMessageTextSettings
 
 // SetInstanceFeaturesJSONRequestBody defines body for SetInstanceFeatures for application/json ContentType.
 type SetInstanceFeaturesJSONRequestBody = SetFeatures
@@ -10224,7 +10012,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/apple/{id} (the `GetAppleIDP` operationId).
-	GetAppleIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetAppleIDP(ctx context.Context, id string, params *GetAppleIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchAppleIDPWithBody Changes the fields that are present
 	//
@@ -10235,7 +10023,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-	PatchAppleIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchAppleIDPWithBody(ctx context.Context, id string, params *PatchAppleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchAppleIDP Changes the fields that are present
 	//
@@ -10246,7 +10034,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-	PatchAppleIDP(ctx context.Context, id string, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchAppleIDP(ctx context.Context, id string, params *PatchAppleIDPParams, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateAzureADIDPWithBody Makes Microsoft Entra ID an identity provider of the context
 	//
@@ -10271,7 +10059,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/azure_ad/{id} (the `GetAzureADIDP` operationId).
-	GetAzureADIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetAzureADIDP(ctx context.Context, id string, params *GetAzureADIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchAzureADIDPWithBody Changes the fields that are present
 	//
@@ -10282,7 +10070,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-	PatchAzureADIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchAzureADIDPWithBody(ctx context.Context, id string, params *PatchAzureADIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchAzureADIDP Changes the fields that are present
 	//
@@ -10293,7 +10081,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-	PatchAzureADIDP(ctx context.Context, id string, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchAzureADIDP(ctx context.Context, id string, params *PatchAzureADIDPParams, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateGitHubIDPWithBody Makes GitHub an identity provider of the context
 	//
@@ -10318,7 +10106,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/github/{id} (the `GetGitHubIDP` operationId).
-	GetGitHubIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetGitHubIDP(ctx context.Context, id string, params *GetGitHubIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitHubIDPWithBody Changes the fields that are present
 	//
@@ -10329,7 +10117,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-	PatchGitHubIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitHubIDPWithBody(ctx context.Context, id string, params *PatchGitHubIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitHubIDP Changes the fields that are present
 	//
@@ -10340,7 +10128,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-	PatchGitHubIDP(ctx context.Context, id string, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitHubIDP(ctx context.Context, id string, params *PatchGitHubIDPParams, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateGitHubESIDPWithBody Makes a GitHub Enterprise Server an identity provider of the context
 	//
@@ -10365,7 +10153,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/github_es/{id} (the `GetGitHubESIDP` operationId).
-	GetGitHubESIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetGitHubESIDP(ctx context.Context, id string, params *GetGitHubESIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitHubESIDPWithBody Changes the fields that are present
 	//
@@ -10376,7 +10164,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-	PatchGitHubESIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitHubESIDPWithBody(ctx context.Context, id string, params *PatchGitHubESIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitHubESIDP Changes the fields that are present
 	//
@@ -10387,7 +10175,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-	PatchGitHubESIDP(ctx context.Context, id string, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitHubESIDP(ctx context.Context, id string, params *PatchGitHubESIDPParams, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateGitLabIDPWithBody Makes GitLab an identity provider of the context
 	//
@@ -10412,7 +10200,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/gitlab/{id} (the `GetGitLabIDP` operationId).
-	GetGitLabIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetGitLabIDP(ctx context.Context, id string, params *GetGitLabIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitLabIDPWithBody Changes the fields that are present
 	//
@@ -10423,7 +10211,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-	PatchGitLabIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitLabIDPWithBody(ctx context.Context, id string, params *PatchGitLabIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitLabIDP Changes the fields that are present
 	//
@@ -10434,7 +10222,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-	PatchGitLabIDP(ctx context.Context, id string, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitLabIDP(ctx context.Context, id string, params *PatchGitLabIDPParams, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateGitLabSelfHostedIDPWithBody Makes a GitLab of one's own an identity provider of the context
 	//
@@ -10459,7 +10247,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `GetGitLabSelfHostedIDP` operationId).
-	GetGitLabSelfHostedIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetGitLabSelfHostedIDP(ctx context.Context, id string, params *GetGitLabSelfHostedIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitLabSelfHostedIDPWithBody Changes the fields that are present
 	//
@@ -10470,7 +10258,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-	PatchGitLabSelfHostedIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitLabSelfHostedIDPWithBody(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitLabSelfHostedIDP Changes the fields that are present
 	//
@@ -10481,7 +10269,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-	PatchGitLabSelfHostedIDP(ctx context.Context, id string, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitLabSelfHostedIDP(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateGoogleIDPWithBody Makes Google an identity provider of the context
 	//
@@ -10506,7 +10294,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/google/{id} (the `GetGoogleIDP` operationId).
-	GetGoogleIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetGoogleIDP(ctx context.Context, id string, params *GetGoogleIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGoogleIDPWithBody Changes the fields that are present
 	//
@@ -10517,7 +10305,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-	PatchGoogleIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGoogleIDPWithBody(ctx context.Context, id string, params *PatchGoogleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGoogleIDP Changes the fields that are present
 	//
@@ -10528,7 +10316,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-	PatchGoogleIDP(ctx context.Context, id string, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGoogleIDP(ctx context.Context, id string, params *PatchGoogleIDPParams, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateOAuthIDPWithBody Makes any OAuth 2.0 server that tells who the user is an identity provider of the context
 	//
@@ -10553,7 +10341,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/oauth/{id} (the `GetOAuthIDP` operationId).
-	GetOAuthIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetOAuthIDP(ctx context.Context, id string, params *GetOAuthIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchOAuthIDPWithBody Changes the fields that are present
 	//
@@ -10564,7 +10352,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-	PatchOAuthIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchOAuthIDPWithBody(ctx context.Context, id string, params *PatchOAuthIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchOAuthIDP Changes the fields that are present
 	//
@@ -10575,7 +10363,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-	PatchOAuthIDP(ctx context.Context, id string, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchOAuthIDP(ctx context.Context, id string, params *PatchOAuthIDPParams, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateOIDCIDPWithBody Makes any OpenID provider an identity provider of the context
 	//
@@ -10600,7 +10388,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/oidc/{id} (the `GetOIDCIDP` operationId).
-	GetOIDCIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetOIDCIDP(ctx context.Context, id string, params *GetOIDCIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchOIDCIDPWithBody Changes the fields that are present
 	//
@@ -10611,7 +10399,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-	PatchOIDCIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchOIDCIDPWithBody(ctx context.Context, id string, params *PatchOIDCIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchOIDCIDP Changes the fields that are present
 	//
@@ -10622,14 +10410,14 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-	PatchOIDCIDP(ctx context.Context, id string, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchOIDCIDP(ctx context.Context, id string, params *PatchOIDCIDPParams, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteIDP Deletes an identity provider of any type, where it is defined: nobody signs in with it any more, and the links of users go with it
 	//
 	// Needs the permission idp.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with DELETE /resources/v3alpha/idps/{id} (the `DeleteIDP` operationId).
-	DeleteIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DeleteIDP(ctx context.Context, id string, params *DeleteIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateInstanceWithBody Creates an instance with its primary domain and a default organization, and an owner where one is asked for
 	//
@@ -11316,294 +11104,6 @@ type ClientInterface interface {
 	// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
 	ProveSession(ctx context.Context, id string, body ProveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateSMSProviderWithBody Makes a provider of the context
-	//
-	// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
-	//
-	// Needs the permission sms.write. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /resources/v3alpha/sms_providers (the `CreateSMSProvider` operationId).
-	CreateSMSProviderWithBody(ctx context.Context, params *CreateSMSProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// CreateSMSProvider Makes a provider of the context
-	//
-	// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
-	//
-	// Needs the permission sms.write. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes a body of the `application/json` content type.
-	//
-	// Corresponds with POST /resources/v3alpha/sms_providers (the `CreateSMSProvider` operationId).
-	CreateSMSProvider(ctx context.Context, params *CreateSMSProviderParams, body CreateSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// SearchSMSProvidersWithBody Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
-	//
-	// The filters of the list combine with AND.
-	//
-	// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /resources/v3alpha/sms_providers/_search (the `SearchSMSProviders` operationId).
-	SearchSMSProvidersWithBody(ctx context.Context, params *SearchSMSProvidersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// SearchSMSProviders Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
-	//
-	// The filters of the list combine with AND.
-	//
-	// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes a body of the `application/json` content type.
-	//
-	// Corresponds with POST /resources/v3alpha/sms_providers/_search (the `SearchSMSProviders` operationId).
-	SearchSMSProviders(ctx context.Context, params *SearchSMSProvidersParams, body SearchSMSProvidersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// DeleteSMSProvider Deletes a provider, where it is defined
-	//
-	// What waits to be sent goes through another one.
-	//
-	// Needs the permission sms.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Corresponds with DELETE /resources/v3alpha/sms_providers/{id} (the `DeleteSMSProvider` operationId).
-	DeleteSMSProvider(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// GetSMSProvider Reads a provider
-	//
-	// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Corresponds with GET /resources/v3alpha/sms_providers/{id} (the `GetSMSProvider` operationId).
-	GetSMSProvider(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PatchSMSProviderWithBody Changes the fields that are present
-	//
-	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
-	//
-	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with PATCH /resources/v3alpha/sms_providers/{id} (the `PatchSMSProvider` operationId).
-	PatchSMSProviderWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PatchSMSProvider Changes the fields that are present
-	//
-	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
-	//
-	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes a body of the `application/json` content type.
-	//
-	// Corresponds with PATCH /resources/v3alpha/sms_providers/{id} (the `PatchSMSProvider` operationId).
-	PatchSMSProvider(ctx context.Context, id string, body PatchSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ActivateSMSProvider Has a context send its text messages through this provider: it becomes active there, and all others that are active there inactive
-	//
-	// Contexts below are free to have one of their own.
-	//
-	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_activate (the `ActivateSMSProvider` operationId).
-	ActivateSMSProvider(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// DeactivateSMSProvider Has a context not send its text messages through this provider
-	//
-	// Without another one it sends none.
-	//
-	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_deactivate (the `DeactivateSMSProvider` operationId).
-	DeactivateSMSProvider(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// RotateSMSProviderSigningKeyWithBody Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
-	//
-	// For a while both sign, so that the receiver can be given the new one without losing a call.
-	//
-	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_rotate_signing_key (the `RotateSMSProviderSigningKey` operationId).
-	RotateSMSProviderSigningKeyWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// RotateSMSProviderSigningKey Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
-	//
-	// For a while both sign, so that the receiver can be given the new one without losing a call.
-	//
-	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes a body of the `application/json` content type.
-	//
-	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_rotate_signing_key (the `RotateSMSProviderSigningKey` operationId).
-	RotateSMSProviderSigningKey(ctx context.Context, id string, body RotateSMSProviderSigningKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// TestSMSProviderWithBody Sends one text message through this provider, active or not, and answers what came of it
-	//
-	// It changes nothing.
-	//
-	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_test (the `TestSMSProvider` operationId).
-	TestSMSProviderWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// TestSMSProvider Sends one text message through this provider, active or not, and answers what came of it
-	//
-	// It changes nothing.
-	//
-	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes a body of the `application/json` content type.
-	//
-	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_test (the `TestSMSProvider` operationId).
-	TestSMSProvider(ctx context.Context, id string, body TestSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// CreateSMTPProviderWithBody Makes a provider of the context
-	//
-	// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
-	//
-	// Needs the permission smtp.write. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /resources/v3alpha/smtp_providers (the `CreateSMTPProvider` operationId).
-	CreateSMTPProviderWithBody(ctx context.Context, params *CreateSMTPProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// CreateSMTPProvider Makes a provider of the context
-	//
-	// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
-	//
-	// Needs the permission smtp.write. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes a body of the `application/json` content type.
-	//
-	// Corresponds with POST /resources/v3alpha/smtp_providers (the `CreateSMTPProvider` operationId).
-	CreateSMTPProvider(ctx context.Context, params *CreateSMTPProviderParams, body CreateSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// SearchSMTPProvidersWithBody Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
-	//
-	// The filters of the list combine with AND.
-	//
-	// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /resources/v3alpha/smtp_providers/_search (the `SearchSMTPProviders` operationId).
-	SearchSMTPProvidersWithBody(ctx context.Context, params *SearchSMTPProvidersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// SearchSMTPProviders Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
-	//
-	// The filters of the list combine with AND.
-	//
-	// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes a body of the `application/json` content type.
-	//
-	// Corresponds with POST /resources/v3alpha/smtp_providers/_search (the `SearchSMTPProviders` operationId).
-	SearchSMTPProviders(ctx context.Context, params *SearchSMTPProvidersParams, body SearchSMTPProvidersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// DeleteSMTPProvider Deletes a provider, where it is defined
-	//
-	// What waits to be sent goes through another one.
-	//
-	// Needs the permission smtp.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Corresponds with DELETE /resources/v3alpha/smtp_providers/{id} (the `DeleteSMTPProvider` operationId).
-	DeleteSMTPProvider(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// GetSMTPProvider Reads a provider
-	//
-	// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Corresponds with GET /resources/v3alpha/smtp_providers/{id} (the `GetSMTPProvider` operationId).
-	GetSMTPProvider(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PatchSMTPProviderWithBody Changes the fields that are present
-	//
-	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
-	//
-	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with PATCH /resources/v3alpha/smtp_providers/{id} (the `PatchSMTPProvider` operationId).
-	PatchSMTPProviderWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PatchSMTPProvider Changes the fields that are present
-	//
-	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
-	//
-	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes a body of the `application/json` content type.
-	//
-	// Corresponds with PATCH /resources/v3alpha/smtp_providers/{id} (the `PatchSMTPProvider` operationId).
-	PatchSMTPProvider(ctx context.Context, id string, body PatchSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ActivateSMTPProvider Has a context send its e-mails through this provider: it becomes active there, and all others that are active there inactive
-	//
-	// Contexts below are free to have one of their own.
-	//
-	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_activate (the `ActivateSMTPProvider` operationId).
-	ActivateSMTPProvider(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// DeactivateSMTPProvider Has a context not send its e-mails through this provider
-	//
-	// Without another one it sends none.
-	//
-	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_deactivate (the `DeactivateSMTPProvider` operationId).
-	DeactivateSMTPProvider(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// RotateSMTPProviderSigningKeyWithBody Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
-	//
-	// For a while both sign, so that the receiver can be given the new one without losing a call.
-	//
-	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_rotate_signing_key (the `RotateSMTPProviderSigningKey` operationId).
-	RotateSMTPProviderSigningKeyWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// RotateSMTPProviderSigningKey Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
-	//
-	// For a while both sign, so that the receiver can be given the new one without losing a call.
-	//
-	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes a body of the `application/json` content type.
-	//
-	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_rotate_signing_key (the `RotateSMTPProviderSigningKey` operationId).
-	RotateSMTPProviderSigningKey(ctx context.Context, id string, body RotateSMTPProviderSigningKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// TestSMTPProviderWithBody Sends one e-mail through this provider, active or not, and answers what came of it
-	//
-	// It changes nothing.
-	//
-	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_test (the `TestSMTPProvider` operationId).
-	TestSMTPProviderWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// TestSMTPProvider Sends one e-mail through this provider, active or not, and answers what came of it
-	//
-	// It changes nothing.
-	//
-	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes a body of the `application/json` content type.
-	//
-	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_test (the `TestSMTPProvider` operationId).
-	TestSMTPProvider(ctx context.Context, id string, body TestSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
-
 	// CreateTargetWithBody Registers an endpoint that executions can call
 	//
 	// The answer has the key that calls to it are signed with (Standard Webhooks).
@@ -12226,6 +11726,35 @@ type ClientInterface interface {
 	// Corresponds with DELETE /resources/v3alpha/users/{userId}/pats/{id} (the `DeletePersonalAccessToken` operationId).
 	DeletePersonalAccessToken(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ResolveBranding Reads the properties as they apply in a context, and where they come from
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Corresponds with GET /settings/v3alpha/branding (the `ResolveBranding` operationId).
+	ResolveBranding(ctx context.Context, params *ResolveBrandingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetBrandingWithBody Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Colours that nobody could read together with those that apply are refused, with their contrast.
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+	SetBrandingWithBody(ctx context.Context, params *SetBrandingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetBranding Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Colours that nobody could read together with those that apply are refused, with their contrast.
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+	SetBranding(ctx context.Context, params *SetBrandingParams, body SetBrandingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ResolveLanguages Reads the settings as they apply in a context, and where they come from
 	//
 	// The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
@@ -12250,6 +11779,53 @@ type ClientInterface interface {
 	//
 	// Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
 	SetLanguages(ctx context.Context, params *SetLanguagesParams, body SetLanguagesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResolveMessageText Reads the words as they apply in a context, where they come from, and which variables they can name
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Corresponds with GET /settings/v3alpha/message_texts/{kind}/{language} (the `ResolveMessageText` operationId).
+	ResolveMessageText(ctx context.Context, kind ResolveMessageTextParamsKind, language string, params *ResolveMessageTextParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetMessageTextWithBody Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+	SetMessageTextWithBody(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetMessageText Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+	SetMessageText(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, body SetMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewMessageTextWithBody Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+	//
+	// Nothing is sent or stored.
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+	PreviewMessageTextWithBody(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewMessageText Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+	//
+	// Nothing is sent or stored.
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+	PreviewMessageText(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, body PreviewMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ResetInstanceFeatures Resets all flags of the instance to those of the system
 	//
@@ -13752,8 +13328,8 @@ func (c *Client) CreateAppleIDP(ctx context.Context, params *CreateAppleIDPParam
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/apple/{id} (the `GetAppleIDP` operationId).
-func (c *Client) GetAppleIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetAppleIDPRequest(c.Server, id)
+func (c *Client) GetAppleIDP(ctx context.Context, id string, params *GetAppleIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAppleIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13773,8 +13349,8 @@ func (c *Client) GetAppleIDP(ctx context.Context, id string, reqEditors ...Reque
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-func (c *Client) PatchAppleIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchAppleIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchAppleIDPWithBody(ctx context.Context, id string, params *PatchAppleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchAppleIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13794,8 +13370,8 @@ func (c *Client) PatchAppleIDPWithBody(ctx context.Context, id string, contentTy
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-func (c *Client) PatchAppleIDP(ctx context.Context, id string, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchAppleIDPRequest(c.Server, id, body)
+func (c *Client) PatchAppleIDP(ctx context.Context, id string, params *PatchAppleIDPParams, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchAppleIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13849,8 +13425,8 @@ func (c *Client) CreateAzureADIDP(ctx context.Context, params *CreateAzureADIDPP
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/azure_ad/{id} (the `GetAzureADIDP` operationId).
-func (c *Client) GetAzureADIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetAzureADIDPRequest(c.Server, id)
+func (c *Client) GetAzureADIDP(ctx context.Context, id string, params *GetAzureADIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAzureADIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13870,8 +13446,8 @@ func (c *Client) GetAzureADIDP(ctx context.Context, id string, reqEditors ...Req
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-func (c *Client) PatchAzureADIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchAzureADIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchAzureADIDPWithBody(ctx context.Context, id string, params *PatchAzureADIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchAzureADIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13891,8 +13467,8 @@ func (c *Client) PatchAzureADIDPWithBody(ctx context.Context, id string, content
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-func (c *Client) PatchAzureADIDP(ctx context.Context, id string, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchAzureADIDPRequest(c.Server, id, body)
+func (c *Client) PatchAzureADIDP(ctx context.Context, id string, params *PatchAzureADIDPParams, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchAzureADIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13946,8 +13522,8 @@ func (c *Client) CreateGitHubIDP(ctx context.Context, params *CreateGitHubIDPPar
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/github/{id} (the `GetGitHubIDP` operationId).
-func (c *Client) GetGitHubIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetGitHubIDPRequest(c.Server, id)
+func (c *Client) GetGitHubIDP(ctx context.Context, id string, params *GetGitHubIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetGitHubIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13967,8 +13543,8 @@ func (c *Client) GetGitHubIDP(ctx context.Context, id string, reqEditors ...Requ
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-func (c *Client) PatchGitHubIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitHubIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchGitHubIDPWithBody(ctx context.Context, id string, params *PatchGitHubIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitHubIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13988,8 +13564,8 @@ func (c *Client) PatchGitHubIDPWithBody(ctx context.Context, id string, contentT
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-func (c *Client) PatchGitHubIDP(ctx context.Context, id string, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitHubIDPRequest(c.Server, id, body)
+func (c *Client) PatchGitHubIDP(ctx context.Context, id string, params *PatchGitHubIDPParams, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitHubIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -14043,8 +13619,8 @@ func (c *Client) CreateGitHubESIDP(ctx context.Context, params *CreateGitHubESID
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/github_es/{id} (the `GetGitHubESIDP` operationId).
-func (c *Client) GetGitHubESIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetGitHubESIDPRequest(c.Server, id)
+func (c *Client) GetGitHubESIDP(ctx context.Context, id string, params *GetGitHubESIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetGitHubESIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -14064,8 +13640,8 @@ func (c *Client) GetGitHubESIDP(ctx context.Context, id string, reqEditors ...Re
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-func (c *Client) PatchGitHubESIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitHubESIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchGitHubESIDPWithBody(ctx context.Context, id string, params *PatchGitHubESIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitHubESIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -14085,8 +13661,8 @@ func (c *Client) PatchGitHubESIDPWithBody(ctx context.Context, id string, conten
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-func (c *Client) PatchGitHubESIDP(ctx context.Context, id string, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitHubESIDPRequest(c.Server, id, body)
+func (c *Client) PatchGitHubESIDP(ctx context.Context, id string, params *PatchGitHubESIDPParams, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitHubESIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -14140,8 +13716,8 @@ func (c *Client) CreateGitLabIDP(ctx context.Context, params *CreateGitLabIDPPar
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/gitlab/{id} (the `GetGitLabIDP` operationId).
-func (c *Client) GetGitLabIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetGitLabIDPRequest(c.Server, id)
+func (c *Client) GetGitLabIDP(ctx context.Context, id string, params *GetGitLabIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetGitLabIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -14161,8 +13737,8 @@ func (c *Client) GetGitLabIDP(ctx context.Context, id string, reqEditors ...Requ
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-func (c *Client) PatchGitLabIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitLabIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchGitLabIDPWithBody(ctx context.Context, id string, params *PatchGitLabIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitLabIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -14182,8 +13758,8 @@ func (c *Client) PatchGitLabIDPWithBody(ctx context.Context, id string, contentT
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-func (c *Client) PatchGitLabIDP(ctx context.Context, id string, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitLabIDPRequest(c.Server, id, body)
+func (c *Client) PatchGitLabIDP(ctx context.Context, id string, params *PatchGitLabIDPParams, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitLabIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -14237,8 +13813,8 @@ func (c *Client) CreateGitLabSelfHostedIDP(ctx context.Context, params *CreateGi
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `GetGitLabSelfHostedIDP` operationId).
-func (c *Client) GetGitLabSelfHostedIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetGitLabSelfHostedIDPRequest(c.Server, id)
+func (c *Client) GetGitLabSelfHostedIDP(ctx context.Context, id string, params *GetGitLabSelfHostedIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetGitLabSelfHostedIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -14258,8 +13834,8 @@ func (c *Client) GetGitLabSelfHostedIDP(ctx context.Context, id string, reqEdito
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-func (c *Client) PatchGitLabSelfHostedIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitLabSelfHostedIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchGitLabSelfHostedIDPWithBody(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitLabSelfHostedIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -14279,8 +13855,8 @@ func (c *Client) PatchGitLabSelfHostedIDPWithBody(ctx context.Context, id string
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-func (c *Client) PatchGitLabSelfHostedIDP(ctx context.Context, id string, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitLabSelfHostedIDPRequest(c.Server, id, body)
+func (c *Client) PatchGitLabSelfHostedIDP(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitLabSelfHostedIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -14334,8 +13910,8 @@ func (c *Client) CreateGoogleIDP(ctx context.Context, params *CreateGoogleIDPPar
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/google/{id} (the `GetGoogleIDP` operationId).
-func (c *Client) GetGoogleIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetGoogleIDPRequest(c.Server, id)
+func (c *Client) GetGoogleIDP(ctx context.Context, id string, params *GetGoogleIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetGoogleIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -14355,8 +13931,8 @@ func (c *Client) GetGoogleIDP(ctx context.Context, id string, reqEditors ...Requ
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-func (c *Client) PatchGoogleIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGoogleIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchGoogleIDPWithBody(ctx context.Context, id string, params *PatchGoogleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGoogleIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -14376,8 +13952,8 @@ func (c *Client) PatchGoogleIDPWithBody(ctx context.Context, id string, contentT
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-func (c *Client) PatchGoogleIDP(ctx context.Context, id string, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGoogleIDPRequest(c.Server, id, body)
+func (c *Client) PatchGoogleIDP(ctx context.Context, id string, params *PatchGoogleIDPParams, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGoogleIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -14431,8 +14007,8 @@ func (c *Client) CreateOAuthIDP(ctx context.Context, params *CreateOAuthIDPParam
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/oauth/{id} (the `GetOAuthIDP` operationId).
-func (c *Client) GetOAuthIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetOAuthIDPRequest(c.Server, id)
+func (c *Client) GetOAuthIDP(ctx context.Context, id string, params *GetOAuthIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetOAuthIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -14452,8 +14028,8 @@ func (c *Client) GetOAuthIDP(ctx context.Context, id string, reqEditors ...Reque
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-func (c *Client) PatchOAuthIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchOAuthIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchOAuthIDPWithBody(ctx context.Context, id string, params *PatchOAuthIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchOAuthIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -14473,8 +14049,8 @@ func (c *Client) PatchOAuthIDPWithBody(ctx context.Context, id string, contentTy
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-func (c *Client) PatchOAuthIDP(ctx context.Context, id string, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchOAuthIDPRequest(c.Server, id, body)
+func (c *Client) PatchOAuthIDP(ctx context.Context, id string, params *PatchOAuthIDPParams, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchOAuthIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -14528,8 +14104,8 @@ func (c *Client) CreateOIDCIDP(ctx context.Context, params *CreateOIDCIDPParams,
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/oidc/{id} (the `GetOIDCIDP` operationId).
-func (c *Client) GetOIDCIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetOIDCIDPRequest(c.Server, id)
+func (c *Client) GetOIDCIDP(ctx context.Context, id string, params *GetOIDCIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetOIDCIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -14549,8 +14125,8 @@ func (c *Client) GetOIDCIDP(ctx context.Context, id string, reqEditors ...Reques
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-func (c *Client) PatchOIDCIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchOIDCIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchOIDCIDPWithBody(ctx context.Context, id string, params *PatchOIDCIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchOIDCIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -14570,8 +14146,8 @@ func (c *Client) PatchOIDCIDPWithBody(ctx context.Context, id string, contentTyp
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-func (c *Client) PatchOIDCIDP(ctx context.Context, id string, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchOIDCIDPRequest(c.Server, id, body)
+func (c *Client) PatchOIDCIDP(ctx context.Context, id string, params *PatchOIDCIDPParams, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchOIDCIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -14587,8 +14163,8 @@ func (c *Client) PatchOIDCIDP(ctx context.Context, id string, body PatchOIDCIDPJ
 // Needs the permission idp.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with DELETE /resources/v3alpha/idps/{id} (the `DeleteIDP` operationId).
-func (c *Client) DeleteIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeleteIDPRequest(c.Server, id)
+func (c *Client) DeleteIDP(ctx context.Context, id string, params *DeleteIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -16014,574 +15590,6 @@ func (c *Client) ProveSession(ctx context.Context, id string, body ProveSessionJ
 	return c.Client.Do(req)
 }
 
-// CreateSMSProviderWithBody Makes a provider of the context
-//
-// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
-//
-// Needs the permission sms.write. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /resources/v3alpha/sms_providers (the `CreateSMSProvider` operationId).
-func (c *Client) CreateSMSProviderWithBody(ctx context.Context, params *CreateSMSProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateSMSProviderRequestWithBody(c.Server, params, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// CreateSMSProvider Makes a provider of the context
-//
-// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
-//
-// Needs the permission sms.write. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes a body of the `application/json` content type.
-//
-// Corresponds with POST /resources/v3alpha/sms_providers (the `CreateSMSProvider` operationId).
-func (c *Client) CreateSMSProvider(ctx context.Context, params *CreateSMSProviderParams, body CreateSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateSMSProviderRequest(c.Server, params, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// SearchSMSProvidersWithBody Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
-//
-// The filters of the list combine with AND.
-//
-// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /resources/v3alpha/sms_providers/_search (the `SearchSMSProviders` operationId).
-func (c *Client) SearchSMSProvidersWithBody(ctx context.Context, params *SearchSMSProvidersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewSearchSMSProvidersRequestWithBody(c.Server, params, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// SearchSMSProviders Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
-//
-// The filters of the list combine with AND.
-//
-// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes a body of the `application/json` content type.
-//
-// Corresponds with POST /resources/v3alpha/sms_providers/_search (the `SearchSMSProviders` operationId).
-func (c *Client) SearchSMSProviders(ctx context.Context, params *SearchSMSProvidersParams, body SearchSMSProvidersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewSearchSMSProvidersRequest(c.Server, params, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// DeleteSMSProvider Deletes a provider, where it is defined
-//
-// What waits to be sent goes through another one.
-//
-// Needs the permission sms.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Corresponds with DELETE /resources/v3alpha/sms_providers/{id} (the `DeleteSMSProvider` operationId).
-func (c *Client) DeleteSMSProvider(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeleteSMSProviderRequest(c.Server, id)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// GetSMSProvider Reads a provider
-//
-// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Corresponds with GET /resources/v3alpha/sms_providers/{id} (the `GetSMSProvider` operationId).
-func (c *Client) GetSMSProvider(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetSMSProviderRequest(c.Server, id)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PatchSMSProviderWithBody Changes the fields that are present
-//
-// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
-//
-// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with PATCH /resources/v3alpha/sms_providers/{id} (the `PatchSMSProvider` operationId).
-func (c *Client) PatchSMSProviderWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchSMSProviderRequestWithBody(c.Server, id, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PatchSMSProvider Changes the fields that are present
-//
-// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
-//
-// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes a body of the `application/json` content type.
-//
-// Corresponds with PATCH /resources/v3alpha/sms_providers/{id} (the `PatchSMSProvider` operationId).
-func (c *Client) PatchSMSProvider(ctx context.Context, id string, body PatchSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchSMSProviderRequest(c.Server, id, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ActivateSMSProvider Has a context send its text messages through this provider: it becomes active there, and all others that are active there inactive
-//
-// Contexts below are free to have one of their own.
-//
-// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_activate (the `ActivateSMSProvider` operationId).
-func (c *Client) ActivateSMSProvider(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewActivateSMSProviderRequest(c.Server, id)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// DeactivateSMSProvider Has a context not send its text messages through this provider
-//
-// Without another one it sends none.
-//
-// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_deactivate (the `DeactivateSMSProvider` operationId).
-func (c *Client) DeactivateSMSProvider(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeactivateSMSProviderRequest(c.Server, id)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// RotateSMSProviderSigningKeyWithBody Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
-//
-// For a while both sign, so that the receiver can be given the new one without losing a call.
-//
-// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_rotate_signing_key (the `RotateSMSProviderSigningKey` operationId).
-func (c *Client) RotateSMSProviderSigningKeyWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewRotateSMSProviderSigningKeyRequestWithBody(c.Server, id, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// RotateSMSProviderSigningKey Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
-//
-// For a while both sign, so that the receiver can be given the new one without losing a call.
-//
-// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes a body of the `application/json` content type.
-//
-// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_rotate_signing_key (the `RotateSMSProviderSigningKey` operationId).
-func (c *Client) RotateSMSProviderSigningKey(ctx context.Context, id string, body RotateSMSProviderSigningKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewRotateSMSProviderSigningKeyRequest(c.Server, id, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// TestSMSProviderWithBody Sends one text message through this provider, active or not, and answers what came of it
-//
-// It changes nothing.
-//
-// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_test (the `TestSMSProvider` operationId).
-func (c *Client) TestSMSProviderWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewTestSMSProviderRequestWithBody(c.Server, id, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// TestSMSProvider Sends one text message through this provider, active or not, and answers what came of it
-//
-// It changes nothing.
-//
-// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes a body of the `application/json` content type.
-//
-// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_test (the `TestSMSProvider` operationId).
-func (c *Client) TestSMSProvider(ctx context.Context, id string, body TestSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewTestSMSProviderRequest(c.Server, id, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// CreateSMTPProviderWithBody Makes a provider of the context
-//
-// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
-//
-// Needs the permission smtp.write. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /resources/v3alpha/smtp_providers (the `CreateSMTPProvider` operationId).
-func (c *Client) CreateSMTPProviderWithBody(ctx context.Context, params *CreateSMTPProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateSMTPProviderRequestWithBody(c.Server, params, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// CreateSMTPProvider Makes a provider of the context
-//
-// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
-//
-// Needs the permission smtp.write. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes a body of the `application/json` content type.
-//
-// Corresponds with POST /resources/v3alpha/smtp_providers (the `CreateSMTPProvider` operationId).
-func (c *Client) CreateSMTPProvider(ctx context.Context, params *CreateSMTPProviderParams, body CreateSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateSMTPProviderRequest(c.Server, params, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// SearchSMTPProvidersWithBody Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
-//
-// The filters of the list combine with AND.
-//
-// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /resources/v3alpha/smtp_providers/_search (the `SearchSMTPProviders` operationId).
-func (c *Client) SearchSMTPProvidersWithBody(ctx context.Context, params *SearchSMTPProvidersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewSearchSMTPProvidersRequestWithBody(c.Server, params, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// SearchSMTPProviders Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
-//
-// The filters of the list combine with AND.
-//
-// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes a body of the `application/json` content type.
-//
-// Corresponds with POST /resources/v3alpha/smtp_providers/_search (the `SearchSMTPProviders` operationId).
-func (c *Client) SearchSMTPProviders(ctx context.Context, params *SearchSMTPProvidersParams, body SearchSMTPProvidersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewSearchSMTPProvidersRequest(c.Server, params, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// DeleteSMTPProvider Deletes a provider, where it is defined
-//
-// What waits to be sent goes through another one.
-//
-// Needs the permission smtp.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Corresponds with DELETE /resources/v3alpha/smtp_providers/{id} (the `DeleteSMTPProvider` operationId).
-func (c *Client) DeleteSMTPProvider(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeleteSMTPProviderRequest(c.Server, id)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// GetSMTPProvider Reads a provider
-//
-// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Corresponds with GET /resources/v3alpha/smtp_providers/{id} (the `GetSMTPProvider` operationId).
-func (c *Client) GetSMTPProvider(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetSMTPProviderRequest(c.Server, id)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PatchSMTPProviderWithBody Changes the fields that are present
-//
-// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
-//
-// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with PATCH /resources/v3alpha/smtp_providers/{id} (the `PatchSMTPProvider` operationId).
-func (c *Client) PatchSMTPProviderWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchSMTPProviderRequestWithBody(c.Server, id, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PatchSMTPProvider Changes the fields that are present
-//
-// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
-//
-// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes a body of the `application/json` content type.
-//
-// Corresponds with PATCH /resources/v3alpha/smtp_providers/{id} (the `PatchSMTPProvider` operationId).
-func (c *Client) PatchSMTPProvider(ctx context.Context, id string, body PatchSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchSMTPProviderRequest(c.Server, id, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ActivateSMTPProvider Has a context send its e-mails through this provider: it becomes active there, and all others that are active there inactive
-//
-// Contexts below are free to have one of their own.
-//
-// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_activate (the `ActivateSMTPProvider` operationId).
-func (c *Client) ActivateSMTPProvider(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewActivateSMTPProviderRequest(c.Server, id)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// DeactivateSMTPProvider Has a context not send its e-mails through this provider
-//
-// Without another one it sends none.
-//
-// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_deactivate (the `DeactivateSMTPProvider` operationId).
-func (c *Client) DeactivateSMTPProvider(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeactivateSMTPProviderRequest(c.Server, id)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// RotateSMTPProviderSigningKeyWithBody Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
-//
-// For a while both sign, so that the receiver can be given the new one without losing a call.
-//
-// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_rotate_signing_key (the `RotateSMTPProviderSigningKey` operationId).
-func (c *Client) RotateSMTPProviderSigningKeyWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewRotateSMTPProviderSigningKeyRequestWithBody(c.Server, id, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// RotateSMTPProviderSigningKey Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
-//
-// For a while both sign, so that the receiver can be given the new one without losing a call.
-//
-// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes a body of the `application/json` content type.
-//
-// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_rotate_signing_key (the `RotateSMTPProviderSigningKey` operationId).
-func (c *Client) RotateSMTPProviderSigningKey(ctx context.Context, id string, body RotateSMTPProviderSigningKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewRotateSMTPProviderSigningKeyRequest(c.Server, id, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// TestSMTPProviderWithBody Sends one e-mail through this provider, active or not, and answers what came of it
-//
-// It changes nothing.
-//
-// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_test (the `TestSMTPProvider` operationId).
-func (c *Client) TestSMTPProviderWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewTestSMTPProviderRequestWithBody(c.Server, id, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// TestSMTPProvider Sends one e-mail through this provider, active or not, and answers what came of it
-//
-// It changes nothing.
-//
-// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes a body of the `application/json` content type.
-//
-// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_test (the `TestSMTPProvider` operationId).
-func (c *Client) TestSMTPProvider(ctx context.Context, id string, body TestSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewTestSMTPProviderRequest(c.Server, id, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
 // CreateTargetWithBody Registers an endpoint that executions can call
 //
 // The answer has the key that calls to it are signed with (Standard Webhooks).
@@ -17844,6 +16852,65 @@ func (c *Client) DeletePersonalAccessToken(ctx context.Context, userID string, i
 	return c.Client.Do(req)
 }
 
+// ResolveBranding Reads the properties as they apply in a context, and where they come from
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Corresponds with GET /settings/v3alpha/branding (the `ResolveBranding` operationId).
+func (c *Client) ResolveBranding(ctx context.Context, params *ResolveBrandingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResolveBrandingRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetBrandingWithBody Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Colours that nobody could read together with those that apply are refused, with their contrast.
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+func (c *Client) SetBrandingWithBody(ctx context.Context, params *SetBrandingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetBrandingRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetBranding Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Colours that nobody could read together with those that apply are refused, with their contrast.
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+func (c *Client) SetBranding(ctx context.Context, params *SetBrandingParams, body SetBrandingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetBrandingRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ResolveLanguages Reads the settings as they apply in a context, and where they come from
 //
 // The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
@@ -17889,6 +16956,103 @@ func (c *Client) SetLanguagesWithBody(ctx context.Context, params *SetLanguagesP
 // Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
 func (c *Client) SetLanguages(ctx context.Context, params *SetLanguagesParams, body SetLanguagesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSetLanguagesRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResolveMessageText Reads the words as they apply in a context, where they come from, and which variables they can name
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Corresponds with GET /settings/v3alpha/message_texts/{kind}/{language} (the `ResolveMessageText` operationId).
+func (c *Client) ResolveMessageText(ctx context.Context, kind ResolveMessageTextParamsKind, language string, params *ResolveMessageTextParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResolveMessageTextRequest(c.Server, kind, language, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetMessageTextWithBody Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+func (c *Client) SetMessageTextWithBody(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetMessageTextRequestWithBody(c.Server, kind, language, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetMessageText Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+func (c *Client) SetMessageText(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, body SetMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetMessageTextRequest(c.Server, kind, language, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewMessageTextWithBody Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+//
+// Nothing is sent or stored.
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+func (c *Client) PreviewMessageTextWithBody(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewMessageTextRequestWithBody(c.Server, kind, language, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewMessageText Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+//
+// Nothing is sent or stored.
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+func (c *Client) PreviewMessageText(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, body PreviewMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewMessageTextRequest(c.Server, kind, language, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -21098,7 +20262,7 @@ func NewCreateAppleIDPRequestWithBody(server string, params *CreateAppleIDPParam
 }
 
 // NewGetAppleIDPRequest constructs an http.Request for the GetAppleIDP method
-func NewGetAppleIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetAppleIDPRequest(server string, id string, params *GetAppleIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21128,22 +20292,37 @@ func NewGetAppleIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchAppleIDPRequest calls the generic PatchAppleIDP builder with application/json body
-func NewPatchAppleIDPRequest(server string, id string, body PatchAppleIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchAppleIDPRequest(server string, id string, params *PatchAppleIDPParams, body PatchAppleIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchAppleIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchAppleIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchAppleIDPRequestWithBody constructs an http.Request for the PatchAppleIDP method, with any body, and a specified content type
-func NewPatchAppleIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchAppleIDPRequestWithBody(server string, id string, params *PatchAppleIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21174,6 +20353,21 @@ func NewPatchAppleIDPRequestWithBody(server string, id string, contentType strin
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -21294,7 +20488,7 @@ func NewCreateAzureADIDPRequestWithBody(server string, params *CreateAzureADIDPP
 }
 
 // NewGetAzureADIDPRequest constructs an http.Request for the GetAzureADIDP method
-func NewGetAzureADIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetAzureADIDPRequest(server string, id string, params *GetAzureADIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21324,22 +20518,37 @@ func NewGetAzureADIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchAzureADIDPRequest calls the generic PatchAzureADIDP builder with application/json body
-func NewPatchAzureADIDPRequest(server string, id string, body PatchAzureADIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchAzureADIDPRequest(server string, id string, params *PatchAzureADIDPParams, body PatchAzureADIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchAzureADIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchAzureADIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchAzureADIDPRequestWithBody constructs an http.Request for the PatchAzureADIDP method, with any body, and a specified content type
-func NewPatchAzureADIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchAzureADIDPRequestWithBody(server string, id string, params *PatchAzureADIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21370,6 +20579,21 @@ func NewPatchAzureADIDPRequestWithBody(server string, id string, contentType str
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -21490,7 +20714,7 @@ func NewCreateGitHubIDPRequestWithBody(server string, params *CreateGitHubIDPPar
 }
 
 // NewGetGitHubIDPRequest constructs an http.Request for the GetGitHubIDP method
-func NewGetGitHubIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetGitHubIDPRequest(server string, id string, params *GetGitHubIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21520,22 +20744,37 @@ func NewGetGitHubIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchGitHubIDPRequest calls the generic PatchGitHubIDP builder with application/json body
-func NewPatchGitHubIDPRequest(server string, id string, body PatchGitHubIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchGitHubIDPRequest(server string, id string, params *PatchGitHubIDPParams, body PatchGitHubIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchGitHubIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchGitHubIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchGitHubIDPRequestWithBody constructs an http.Request for the PatchGitHubIDP method, with any body, and a specified content type
-func NewPatchGitHubIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchGitHubIDPRequestWithBody(server string, id string, params *PatchGitHubIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21566,6 +20805,21 @@ func NewPatchGitHubIDPRequestWithBody(server string, id string, contentType stri
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -21686,7 +20940,7 @@ func NewCreateGitHubESIDPRequestWithBody(server string, params *CreateGitHubESID
 }
 
 // NewGetGitHubESIDPRequest constructs an http.Request for the GetGitHubESIDP method
-func NewGetGitHubESIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetGitHubESIDPRequest(server string, id string, params *GetGitHubESIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21716,22 +20970,37 @@ func NewGetGitHubESIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchGitHubESIDPRequest calls the generic PatchGitHubESIDP builder with application/json body
-func NewPatchGitHubESIDPRequest(server string, id string, body PatchGitHubESIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchGitHubESIDPRequest(server string, id string, params *PatchGitHubESIDPParams, body PatchGitHubESIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchGitHubESIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchGitHubESIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchGitHubESIDPRequestWithBody constructs an http.Request for the PatchGitHubESIDP method, with any body, and a specified content type
-func NewPatchGitHubESIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchGitHubESIDPRequestWithBody(server string, id string, params *PatchGitHubESIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21762,6 +21031,21 @@ func NewPatchGitHubESIDPRequestWithBody(server string, id string, contentType st
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -21882,7 +21166,7 @@ func NewCreateGitLabIDPRequestWithBody(server string, params *CreateGitLabIDPPar
 }
 
 // NewGetGitLabIDPRequest constructs an http.Request for the GetGitLabIDP method
-func NewGetGitLabIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetGitLabIDPRequest(server string, id string, params *GetGitLabIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21912,22 +21196,37 @@ func NewGetGitLabIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchGitLabIDPRequest calls the generic PatchGitLabIDP builder with application/json body
-func NewPatchGitLabIDPRequest(server string, id string, body PatchGitLabIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchGitLabIDPRequest(server string, id string, params *PatchGitLabIDPParams, body PatchGitLabIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchGitLabIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchGitLabIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchGitLabIDPRequestWithBody constructs an http.Request for the PatchGitLabIDP method, with any body, and a specified content type
-func NewPatchGitLabIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchGitLabIDPRequestWithBody(server string, id string, params *PatchGitLabIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21958,6 +21257,21 @@ func NewPatchGitLabIDPRequestWithBody(server string, id string, contentType stri
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -22078,7 +21392,7 @@ func NewCreateGitLabSelfHostedIDPRequestWithBody(server string, params *CreateGi
 }
 
 // NewGetGitLabSelfHostedIDPRequest constructs an http.Request for the GetGitLabSelfHostedIDP method
-func NewGetGitLabSelfHostedIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetGitLabSelfHostedIDPRequest(server string, id string, params *GetGitLabSelfHostedIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -22108,22 +21422,37 @@ func NewGetGitLabSelfHostedIDPRequest(server string, id string) (*http.Request, 
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchGitLabSelfHostedIDPRequest calls the generic PatchGitLabSelfHostedIDP builder with application/json body
-func NewPatchGitLabSelfHostedIDPRequest(server string, id string, body PatchGitLabSelfHostedIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchGitLabSelfHostedIDPRequest(server string, id string, params *PatchGitLabSelfHostedIDPParams, body PatchGitLabSelfHostedIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchGitLabSelfHostedIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchGitLabSelfHostedIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchGitLabSelfHostedIDPRequestWithBody constructs an http.Request for the PatchGitLabSelfHostedIDP method, with any body, and a specified content type
-func NewPatchGitLabSelfHostedIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchGitLabSelfHostedIDPRequestWithBody(server string, id string, params *PatchGitLabSelfHostedIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -22154,6 +21483,21 @@ func NewPatchGitLabSelfHostedIDPRequestWithBody(server string, id string, conten
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -22274,7 +21618,7 @@ func NewCreateGoogleIDPRequestWithBody(server string, params *CreateGoogleIDPPar
 }
 
 // NewGetGoogleIDPRequest constructs an http.Request for the GetGoogleIDP method
-func NewGetGoogleIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetGoogleIDPRequest(server string, id string, params *GetGoogleIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -22304,22 +21648,37 @@ func NewGetGoogleIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchGoogleIDPRequest calls the generic PatchGoogleIDP builder with application/json body
-func NewPatchGoogleIDPRequest(server string, id string, body PatchGoogleIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchGoogleIDPRequest(server string, id string, params *PatchGoogleIDPParams, body PatchGoogleIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchGoogleIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchGoogleIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchGoogleIDPRequestWithBody constructs an http.Request for the PatchGoogleIDP method, with any body, and a specified content type
-func NewPatchGoogleIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchGoogleIDPRequestWithBody(server string, id string, params *PatchGoogleIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -22350,6 +21709,21 @@ func NewPatchGoogleIDPRequestWithBody(server string, id string, contentType stri
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -22470,7 +21844,7 @@ func NewCreateOAuthIDPRequestWithBody(server string, params *CreateOAuthIDPParam
 }
 
 // NewGetOAuthIDPRequest constructs an http.Request for the GetOAuthIDP method
-func NewGetOAuthIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetOAuthIDPRequest(server string, id string, params *GetOAuthIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -22500,22 +21874,37 @@ func NewGetOAuthIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchOAuthIDPRequest calls the generic PatchOAuthIDP builder with application/json body
-func NewPatchOAuthIDPRequest(server string, id string, body PatchOAuthIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchOAuthIDPRequest(server string, id string, params *PatchOAuthIDPParams, body PatchOAuthIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchOAuthIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchOAuthIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchOAuthIDPRequestWithBody constructs an http.Request for the PatchOAuthIDP method, with any body, and a specified content type
-func NewPatchOAuthIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchOAuthIDPRequestWithBody(server string, id string, params *PatchOAuthIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -22546,6 +21935,21 @@ func NewPatchOAuthIDPRequestWithBody(server string, id string, contentType strin
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -22666,7 +22070,7 @@ func NewCreateOIDCIDPRequestWithBody(server string, params *CreateOIDCIDPParams,
 }
 
 // NewGetOIDCIDPRequest constructs an http.Request for the GetOIDCIDP method
-func NewGetOIDCIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetOIDCIDPRequest(server string, id string, params *GetOIDCIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -22696,22 +22100,37 @@ func NewGetOIDCIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchOIDCIDPRequest calls the generic PatchOIDCIDP builder with application/json body
-func NewPatchOIDCIDPRequest(server string, id string, body PatchOIDCIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchOIDCIDPRequest(server string, id string, params *PatchOIDCIDPParams, body PatchOIDCIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchOIDCIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchOIDCIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchOIDCIDPRequestWithBody constructs an http.Request for the PatchOIDCIDP method, with any body, and a specified content type
-func NewPatchOIDCIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchOIDCIDPRequestWithBody(server string, id string, params *PatchOIDCIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -22743,11 +22162,26 @@ func NewPatchOIDCIDPRequestWithBody(server string, id string, contentType string
 
 	req.Header.Add("Content-Type", contentType)
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewDeleteIDPRequest constructs an http.Request for the DeleteIDP method
-func NewDeleteIDPRequest(server string, id string) (*http.Request, error) {
+func NewDeleteIDPRequest(server string, id string, params *DeleteIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -22775,6 +22209,21 @@ func NewDeleteIDPRequest(server string, id string) (*http.Request, error) {
 	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -25785,1104 +25234,6 @@ func NewProveSessionRequestWithBody(server string, id string, contentType string
 	return req, nil
 }
 
-// NewCreateSMSProviderRequest calls the generic CreateSMSProvider builder with application/json body
-func NewCreateSMSProviderRequest(server string, params *CreateSMSProviderParams, body CreateSMSProviderJSONRequestBody) (*http.Request, error) {
-	var bodyReader io.Reader
-	buf, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	bodyReader = bytes.NewReader(buf)
-	return NewCreateSMSProviderRequestWithBody(server, params, "application/json", bodyReader)
-}
-
-// NewCreateSMSProviderRequestWithBody constructs an http.Request for the CreateSMSProvider method, with any body, and a specified content type
-func NewCreateSMSProviderRequestWithBody(server string, params *CreateSMSProviderParams, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/resources/v3alpha/sms_providers")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.CtxSystem != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CtxInstanceID != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CtxInstanceDomain != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CtxOrgID != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CtxOrgDomain != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
-// NewSearchSMSProvidersRequest calls the generic SearchSMSProviders builder with application/json body
-func NewSearchSMSProvidersRequest(server string, params *SearchSMSProvidersParams, body SearchSMSProvidersJSONRequestBody) (*http.Request, error) {
-	var bodyReader io.Reader
-	buf, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	bodyReader = bytes.NewReader(buf)
-	return NewSearchSMSProvidersRequestWithBody(server, params, "application/json", bodyReader)
-}
-
-// NewSearchSMSProvidersRequestWithBody constructs an http.Request for the SearchSMSProviders method, with any body, and a specified content type
-func NewSearchSMSProvidersRequestWithBody(server string, params *SearchSMSProvidersParams, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/resources/v3alpha/sms_providers/_search")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.CtxInstanceID != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CtxInstanceDomain != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CtxOrgID != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CtxOrgDomain != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.QueryOffset != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.QueryLimit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.QueryAsc != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.SortingColumn != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
-// NewDeleteSMSProviderRequest constructs an http.Request for the DeleteSMSProvider method
-func NewDeleteSMSProviderRequest(server string, id string) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/resources/v3alpha/sms_providers/%s", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewGetSMSProviderRequest constructs an http.Request for the GetSMSProvider method
-func NewGetSMSProviderRequest(server string, id string) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/resources/v3alpha/sms_providers/%s", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewPatchSMSProviderRequest calls the generic PatchSMSProvider builder with application/json body
-func NewPatchSMSProviderRequest(server string, id string, body PatchSMSProviderJSONRequestBody) (*http.Request, error) {
-	var bodyReader io.Reader
-	buf, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	bodyReader = bytes.NewReader(buf)
-	return NewPatchSMSProviderRequestWithBody(server, id, "application/json", bodyReader)
-}
-
-// NewPatchSMSProviderRequestWithBody constructs an http.Request for the PatchSMSProvider method, with any body, and a specified content type
-func NewPatchSMSProviderRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/resources/v3alpha/sms_providers/%s", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
-// NewActivateSMSProviderRequest constructs an http.Request for the ActivateSMSProvider method
-func NewActivateSMSProviderRequest(server string, id string) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/resources/v3alpha/sms_providers/%s/_activate", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewDeactivateSMSProviderRequest constructs an http.Request for the DeactivateSMSProvider method
-func NewDeactivateSMSProviderRequest(server string, id string) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/resources/v3alpha/sms_providers/%s/_deactivate", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewRotateSMSProviderSigningKeyRequest calls the generic RotateSMSProviderSigningKey builder with application/json body
-func NewRotateSMSProviderSigningKeyRequest(server string, id string, body RotateSMSProviderSigningKeyJSONRequestBody) (*http.Request, error) {
-	var bodyReader io.Reader
-	buf, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	bodyReader = bytes.NewReader(buf)
-	return NewRotateSMSProviderSigningKeyRequestWithBody(server, id, "application/json", bodyReader)
-}
-
-// NewRotateSMSProviderSigningKeyRequestWithBody constructs an http.Request for the RotateSMSProviderSigningKey method, with any body, and a specified content type
-func NewRotateSMSProviderSigningKeyRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/resources/v3alpha/sms_providers/%s/_rotate_signing_key", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
-// NewTestSMSProviderRequest calls the generic TestSMSProvider builder with application/json body
-func NewTestSMSProviderRequest(server string, id string, body TestSMSProviderJSONRequestBody) (*http.Request, error) {
-	var bodyReader io.Reader
-	buf, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	bodyReader = bytes.NewReader(buf)
-	return NewTestSMSProviderRequestWithBody(server, id, "application/json", bodyReader)
-}
-
-// NewTestSMSProviderRequestWithBody constructs an http.Request for the TestSMSProvider method, with any body, and a specified content type
-func NewTestSMSProviderRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/resources/v3alpha/sms_providers/%s/_test", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
-// NewCreateSMTPProviderRequest calls the generic CreateSMTPProvider builder with application/json body
-func NewCreateSMTPProviderRequest(server string, params *CreateSMTPProviderParams, body CreateSMTPProviderJSONRequestBody) (*http.Request, error) {
-	var bodyReader io.Reader
-	buf, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	bodyReader = bytes.NewReader(buf)
-	return NewCreateSMTPProviderRequestWithBody(server, params, "application/json", bodyReader)
-}
-
-// NewCreateSMTPProviderRequestWithBody constructs an http.Request for the CreateSMTPProvider method, with any body, and a specified content type
-func NewCreateSMTPProviderRequestWithBody(server string, params *CreateSMTPProviderParams, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/resources/v3alpha/smtp_providers")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.CtxSystem != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CtxInstanceID != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CtxInstanceDomain != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CtxOrgID != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CtxOrgDomain != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
-// NewSearchSMTPProvidersRequest calls the generic SearchSMTPProviders builder with application/json body
-func NewSearchSMTPProvidersRequest(server string, params *SearchSMTPProvidersParams, body SearchSMTPProvidersJSONRequestBody) (*http.Request, error) {
-	var bodyReader io.Reader
-	buf, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	bodyReader = bytes.NewReader(buf)
-	return NewSearchSMTPProvidersRequestWithBody(server, params, "application/json", bodyReader)
-}
-
-// NewSearchSMTPProvidersRequestWithBody constructs an http.Request for the SearchSMTPProviders method, with any body, and a specified content type
-func NewSearchSMTPProvidersRequestWithBody(server string, params *SearchSMTPProvidersParams, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/resources/v3alpha/smtp_providers/_search")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.CtxSystem != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CtxInstanceID != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CtxInstanceDomain != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CtxOrgID != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CtxOrgDomain != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.QueryOffset != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.QueryLimit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.QueryAsc != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.SortingColumn != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
-// NewDeleteSMTPProviderRequest constructs an http.Request for the DeleteSMTPProvider method
-func NewDeleteSMTPProviderRequest(server string, id string) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/resources/v3alpha/smtp_providers/%s", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewGetSMTPProviderRequest constructs an http.Request for the GetSMTPProvider method
-func NewGetSMTPProviderRequest(server string, id string) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/resources/v3alpha/smtp_providers/%s", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewPatchSMTPProviderRequest calls the generic PatchSMTPProvider builder with application/json body
-func NewPatchSMTPProviderRequest(server string, id string, body PatchSMTPProviderJSONRequestBody) (*http.Request, error) {
-	var bodyReader io.Reader
-	buf, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	bodyReader = bytes.NewReader(buf)
-	return NewPatchSMTPProviderRequestWithBody(server, id, "application/json", bodyReader)
-}
-
-// NewPatchSMTPProviderRequestWithBody constructs an http.Request for the PatchSMTPProvider method, with any body, and a specified content type
-func NewPatchSMTPProviderRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/resources/v3alpha/smtp_providers/%s", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
-// NewActivateSMTPProviderRequest constructs an http.Request for the ActivateSMTPProvider method
-func NewActivateSMTPProviderRequest(server string, id string) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/resources/v3alpha/smtp_providers/%s/_activate", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewDeactivateSMTPProviderRequest constructs an http.Request for the DeactivateSMTPProvider method
-func NewDeactivateSMTPProviderRequest(server string, id string) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/resources/v3alpha/smtp_providers/%s/_deactivate", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewRotateSMTPProviderSigningKeyRequest calls the generic RotateSMTPProviderSigningKey builder with application/json body
-func NewRotateSMTPProviderSigningKeyRequest(server string, id string, body RotateSMTPProviderSigningKeyJSONRequestBody) (*http.Request, error) {
-	var bodyReader io.Reader
-	buf, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	bodyReader = bytes.NewReader(buf)
-	return NewRotateSMTPProviderSigningKeyRequestWithBody(server, id, "application/json", bodyReader)
-}
-
-// NewRotateSMTPProviderSigningKeyRequestWithBody constructs an http.Request for the RotateSMTPProviderSigningKey method, with any body, and a specified content type
-func NewRotateSMTPProviderSigningKeyRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/resources/v3alpha/smtp_providers/%s/_rotate_signing_key", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
-// NewTestSMTPProviderRequest calls the generic TestSMTPProvider builder with application/json body
-func NewTestSMTPProviderRequest(server string, id string, body TestSMTPProviderJSONRequestBody) (*http.Request, error) {
-	var bodyReader io.Reader
-	buf, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	bodyReader = bytes.NewReader(buf)
-	return NewTestSMTPProviderRequestWithBody(server, id, "application/json", bodyReader)
-}
-
-// NewTestSMTPProviderRequestWithBody constructs an http.Request for the TestSMTPProvider method, with any body, and a specified content type
-func NewTestSMTPProviderRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/resources/v3alpha/smtp_providers/%s/_test", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
 // NewCreateTargetRequest calls the generic CreateTarget builder with application/json body
 func NewCreateTargetRequest(server string, body CreateTargetJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -29169,6 +27520,223 @@ func NewDeletePersonalAccessTokenRequest(server string, userID string, id string
 	return req, nil
 }
 
+// NewResolveBrandingRequest constructs an http.Request for the ResolveBranding method
+func NewResolveBrandingRequest(server string, params *ResolveBrandingParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/settings/v3alpha/branding")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSetBrandingRequest calls the generic SetBranding builder with application/json body
+func NewSetBrandingRequest(server string, params *SetBrandingParams, body SetBrandingJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetBrandingRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSetBrandingRequestWithBody constructs an http.Request for the SetBranding method, with any body, and a specified content type
+func NewSetBrandingRequestWithBody(server string, params *SetBrandingParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/settings/v3alpha/branding")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewResolveLanguagesRequest constructs an http.Request for the ResolveLanguages method
 func NewResolveLanguagesRequest(server string, params *ResolveLanguagesParams) (*http.Request, error) {
 	var err error
@@ -29377,6 +27945,380 @@ func NewSetLanguagesRequestWithBody(server string, params *SetLanguagesParams, c
 	}
 
 	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewResolveMessageTextRequest constructs an http.Request for the ResolveMessageText method
+func NewResolveMessageTextRequest(server string, kind ResolveMessageTextParamsKind, language string, params *ResolveMessageTextParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "kind", kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "language", language, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/settings/v3alpha/message_texts/%s/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSetMessageTextRequest calls the generic SetMessageText builder with application/json body
+func NewSetMessageTextRequest(server string, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, body SetMessageTextJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetMessageTextRequestWithBody(server, kind, language, params, "application/json", bodyReader)
+}
+
+// NewSetMessageTextRequestWithBody constructs an http.Request for the SetMessageText method, with any body, and a specified content type
+func NewSetMessageTextRequestWithBody(server string, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "kind", kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "language", language, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/settings/v3alpha/message_texts/%s/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewPreviewMessageTextRequest calls the generic PreviewMessageText builder with application/json body
+func NewPreviewMessageTextRequest(server string, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, body PreviewMessageTextJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPreviewMessageTextRequestWithBody(server, kind, language, params, "application/json", bodyReader)
+}
+
+// NewPreviewMessageTextRequestWithBody constructs an http.Request for the PreviewMessageText method, with any body, and a specified content type
+func NewPreviewMessageTextRequestWithBody(server string, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "kind", kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "language", language, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/settings/v3alpha/message_texts/%s/%s/_preview", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}
@@ -30920,7 +29862,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/apple/{id} (the `GetAppleIDP` operationId).
-	GetAppleIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetAppleIDPAnswer, error)
+	GetAppleIDPWithResponse(ctx context.Context, id string, params *GetAppleIDPParams, reqEditors ...RequestEditorFn) (*GetAppleIDPAnswer, error)
 
 	// PatchAppleIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -30931,7 +29873,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-	PatchAppleIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error)
+	PatchAppleIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchAppleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error)
 
 	// PatchAppleIDPWithResponse Changes the fields that are present
 	//
@@ -30942,7 +29884,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-	PatchAppleIDPWithResponse(ctx context.Context, id string, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error)
+	PatchAppleIDPWithResponse(ctx context.Context, id string, params *PatchAppleIDPParams, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error)
 
 	// CreateAzureADIDPWithBodyWithResponse Makes Microsoft Entra ID an identity provider of the context
 	//
@@ -30969,7 +29911,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/azure_ad/{id} (the `GetAzureADIDP` operationId).
-	GetAzureADIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetAzureADIDPAnswer, error)
+	GetAzureADIDPWithResponse(ctx context.Context, id string, params *GetAzureADIDPParams, reqEditors ...RequestEditorFn) (*GetAzureADIDPAnswer, error)
 
 	// PatchAzureADIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -30980,7 +29922,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-	PatchAzureADIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error)
+	PatchAzureADIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchAzureADIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error)
 
 	// PatchAzureADIDPWithResponse Changes the fields that are present
 	//
@@ -30991,7 +29933,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-	PatchAzureADIDPWithResponse(ctx context.Context, id string, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error)
+	PatchAzureADIDPWithResponse(ctx context.Context, id string, params *PatchAzureADIDPParams, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error)
 
 	// CreateGitHubIDPWithBodyWithResponse Makes GitHub an identity provider of the context
 	//
@@ -31018,7 +29960,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/github/{id} (the `GetGitHubIDP` operationId).
-	GetGitHubIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitHubIDPAnswer, error)
+	GetGitHubIDPWithResponse(ctx context.Context, id string, params *GetGitHubIDPParams, reqEditors ...RequestEditorFn) (*GetGitHubIDPAnswer, error)
 
 	// PatchGitHubIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -31029,7 +29971,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-	PatchGitHubIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error)
+	PatchGitHubIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitHubIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error)
 
 	// PatchGitHubIDPWithResponse Changes the fields that are present
 	//
@@ -31040,7 +29982,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-	PatchGitHubIDPWithResponse(ctx context.Context, id string, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error)
+	PatchGitHubIDPWithResponse(ctx context.Context, id string, params *PatchGitHubIDPParams, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error)
 
 	// CreateGitHubESIDPWithBodyWithResponse Makes a GitHub Enterprise Server an identity provider of the context
 	//
@@ -31067,7 +30009,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/github_es/{id} (the `GetGitHubESIDP` operationId).
-	GetGitHubESIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitHubESIDPAnswer, error)
+	GetGitHubESIDPWithResponse(ctx context.Context, id string, params *GetGitHubESIDPParams, reqEditors ...RequestEditorFn) (*GetGitHubESIDPAnswer, error)
 
 	// PatchGitHubESIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -31078,7 +30020,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-	PatchGitHubESIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error)
+	PatchGitHubESIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitHubESIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error)
 
 	// PatchGitHubESIDPWithResponse Changes the fields that are present
 	//
@@ -31089,7 +30031,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-	PatchGitHubESIDPWithResponse(ctx context.Context, id string, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error)
+	PatchGitHubESIDPWithResponse(ctx context.Context, id string, params *PatchGitHubESIDPParams, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error)
 
 	// CreateGitLabIDPWithBodyWithResponse Makes GitLab an identity provider of the context
 	//
@@ -31116,7 +30058,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/gitlab/{id} (the `GetGitLabIDP` operationId).
-	GetGitLabIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitLabIDPAnswer, error)
+	GetGitLabIDPWithResponse(ctx context.Context, id string, params *GetGitLabIDPParams, reqEditors ...RequestEditorFn) (*GetGitLabIDPAnswer, error)
 
 	// PatchGitLabIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -31127,7 +30069,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-	PatchGitLabIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error)
+	PatchGitLabIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitLabIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error)
 
 	// PatchGitLabIDPWithResponse Changes the fields that are present
 	//
@@ -31138,7 +30080,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-	PatchGitLabIDPWithResponse(ctx context.Context, id string, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error)
+	PatchGitLabIDPWithResponse(ctx context.Context, id string, params *PatchGitLabIDPParams, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error)
 
 	// CreateGitLabSelfHostedIDPWithBodyWithResponse Makes a GitLab of one's own an identity provider of the context
 	//
@@ -31165,7 +30107,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `GetGitLabSelfHostedIDP` operationId).
-	GetGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitLabSelfHostedIDPAnswer, error)
+	GetGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, params *GetGitLabSelfHostedIDPParams, reqEditors ...RequestEditorFn) (*GetGitLabSelfHostedIDPAnswer, error)
 
 	// PatchGitLabSelfHostedIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -31176,7 +30118,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-	PatchGitLabSelfHostedIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error)
+	PatchGitLabSelfHostedIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error)
 
 	// PatchGitLabSelfHostedIDPWithResponse Changes the fields that are present
 	//
@@ -31187,7 +30129,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-	PatchGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error)
+	PatchGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error)
 
 	// CreateGoogleIDPWithBodyWithResponse Makes Google an identity provider of the context
 	//
@@ -31214,7 +30156,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/google/{id} (the `GetGoogleIDP` operationId).
-	GetGoogleIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGoogleIDPAnswer, error)
+	GetGoogleIDPWithResponse(ctx context.Context, id string, params *GetGoogleIDPParams, reqEditors ...RequestEditorFn) (*GetGoogleIDPAnswer, error)
 
 	// PatchGoogleIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -31225,7 +30167,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-	PatchGoogleIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error)
+	PatchGoogleIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGoogleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error)
 
 	// PatchGoogleIDPWithResponse Changes the fields that are present
 	//
@@ -31236,7 +30178,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-	PatchGoogleIDPWithResponse(ctx context.Context, id string, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error)
+	PatchGoogleIDPWithResponse(ctx context.Context, id string, params *PatchGoogleIDPParams, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error)
 
 	// CreateOAuthIDPWithBodyWithResponse Makes any OAuth 2.0 server that tells who the user is an identity provider of the context
 	//
@@ -31263,7 +30205,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/oauth/{id} (the `GetOAuthIDP` operationId).
-	GetOAuthIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetOAuthIDPAnswer, error)
+	GetOAuthIDPWithResponse(ctx context.Context, id string, params *GetOAuthIDPParams, reqEditors ...RequestEditorFn) (*GetOAuthIDPAnswer, error)
 
 	// PatchOAuthIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -31274,7 +30216,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-	PatchOAuthIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error)
+	PatchOAuthIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchOAuthIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error)
 
 	// PatchOAuthIDPWithResponse Changes the fields that are present
 	//
@@ -31285,7 +30227,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-	PatchOAuthIDPWithResponse(ctx context.Context, id string, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error)
+	PatchOAuthIDPWithResponse(ctx context.Context, id string, params *PatchOAuthIDPParams, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error)
 
 	// CreateOIDCIDPWithBodyWithResponse Makes any OpenID provider an identity provider of the context
 	//
@@ -31312,7 +30254,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/oidc/{id} (the `GetOIDCIDP` operationId).
-	GetOIDCIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetOIDCIDPAnswer, error)
+	GetOIDCIDPWithResponse(ctx context.Context, id string, params *GetOIDCIDPParams, reqEditors ...RequestEditorFn) (*GetOIDCIDPAnswer, error)
 
 	// PatchOIDCIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -31323,7 +30265,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-	PatchOIDCIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error)
+	PatchOIDCIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchOIDCIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error)
 
 	// PatchOIDCIDPWithResponse Changes the fields that are present
 	//
@@ -31334,7 +30276,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-	PatchOIDCIDPWithResponse(ctx context.Context, id string, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error)
+	PatchOIDCIDPWithResponse(ctx context.Context, id string, params *PatchOIDCIDPParams, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error)
 
 	// DeleteIDPWithResponse Deletes an identity provider of any type, where it is defined: nobody signs in with it any more, and the links of users go with it
 	//
@@ -31343,7 +30285,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /resources/v3alpha/idps/{id} (the `DeleteIDP` operationId).
-	DeleteIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteIDPAnswer, error)
+	DeleteIDPWithResponse(ctx context.Context, id string, params *DeleteIDPParams, reqEditors ...RequestEditorFn) (*DeleteIDPAnswer, error)
 
 	// CreateInstanceWithBodyWithResponse Creates an instance with its primary domain and a default organization, and an owner where one is asked for
 	//
@@ -32076,310 +31018,6 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
 	ProveSessionWithResponse(ctx context.Context, id string, body ProveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*ProveSessionAnswer, error)
 
-	// CreateSMSProviderWithBodyWithResponse Makes a provider of the context
-	//
-	// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
-	//
-	// Needs the permission sms.write. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /resources/v3alpha/sms_providers (the `CreateSMSProvider` operationId).
-	CreateSMSProviderWithBodyWithResponse(ctx context.Context, params *CreateSMSProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSMSProviderAnswer, error)
-
-	// CreateSMSProviderWithResponse Makes a provider of the context
-	//
-	// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
-	//
-	// Needs the permission sms.write. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /resources/v3alpha/sms_providers (the `CreateSMSProvider` operationId).
-	CreateSMSProviderWithResponse(ctx context.Context, params *CreateSMSProviderParams, body CreateSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSMSProviderAnswer, error)
-
-	// SearchSMSProvidersWithBodyWithResponse Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
-	//
-	// The filters of the list combine with AND.
-	//
-	// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /resources/v3alpha/sms_providers/_search (the `SearchSMSProviders` operationId).
-	SearchSMSProvidersWithBodyWithResponse(ctx context.Context, params *SearchSMSProvidersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchSMSProvidersAnswer, error)
-
-	// SearchSMSProvidersWithResponse Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
-	//
-	// The filters of the list combine with AND.
-	//
-	// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /resources/v3alpha/sms_providers/_search (the `SearchSMSProviders` operationId).
-	SearchSMSProvidersWithResponse(ctx context.Context, params *SearchSMSProvidersParams, body SearchSMSProvidersJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchSMSProvidersAnswer, error)
-
-	// DeleteSMSProviderWithResponse Deletes a provider, where it is defined
-	//
-	// What waits to be sent goes through another one.
-	//
-	// Needs the permission sms.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with DELETE /resources/v3alpha/sms_providers/{id} (the `DeleteSMSProvider` operationId).
-	DeleteSMSProviderWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteSMSProviderAnswer, error)
-
-	// GetSMSProviderWithResponse Reads a provider
-	//
-	// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /resources/v3alpha/sms_providers/{id} (the `GetSMSProvider` operationId).
-	GetSMSProviderWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetSMSProviderAnswer, error)
-
-	// PatchSMSProviderWithBodyWithResponse Changes the fields that are present
-	//
-	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
-	//
-	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with PATCH /resources/v3alpha/sms_providers/{id} (the `PatchSMSProvider` operationId).
-	PatchSMSProviderWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchSMSProviderAnswer, error)
-
-	// PatchSMSProviderWithResponse Changes the fields that are present
-	//
-	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
-	//
-	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with PATCH /resources/v3alpha/sms_providers/{id} (the `PatchSMSProvider` operationId).
-	PatchSMSProviderWithResponse(ctx context.Context, id string, body PatchSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchSMSProviderAnswer, error)
-
-	// ActivateSMSProviderWithResponse Has a context send its text messages through this provider: it becomes active there, and all others that are active there inactive
-	//
-	// Contexts below are free to have one of their own.
-	//
-	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_activate (the `ActivateSMSProvider` operationId).
-	ActivateSMSProviderWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ActivateSMSProviderAnswer, error)
-
-	// DeactivateSMSProviderWithResponse Has a context not send its text messages through this provider
-	//
-	// Without another one it sends none.
-	//
-	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_deactivate (the `DeactivateSMSProvider` operationId).
-	DeactivateSMSProviderWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeactivateSMSProviderAnswer, error)
-
-	// RotateSMSProviderSigningKeyWithBodyWithResponse Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
-	//
-	// For a while both sign, so that the receiver can be given the new one without losing a call.
-	//
-	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_rotate_signing_key (the `RotateSMSProviderSigningKey` operationId).
-	RotateSMSProviderSigningKeyWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateSMSProviderSigningKeyAnswer, error)
-
-	// RotateSMSProviderSigningKeyWithResponse Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
-	//
-	// For a while both sign, so that the receiver can be given the new one without losing a call.
-	//
-	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_rotate_signing_key (the `RotateSMSProviderSigningKey` operationId).
-	RotateSMSProviderSigningKeyWithResponse(ctx context.Context, id string, body RotateSMSProviderSigningKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateSMSProviderSigningKeyAnswer, error)
-
-	// TestSMSProviderWithBodyWithResponse Sends one text message through this provider, active or not, and answers what came of it
-	//
-	// It changes nothing.
-	//
-	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_test (the `TestSMSProvider` operationId).
-	TestSMSProviderWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestSMSProviderAnswer, error)
-
-	// TestSMSProviderWithResponse Sends one text message through this provider, active or not, and answers what came of it
-	//
-	// It changes nothing.
-	//
-	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_test (the `TestSMSProvider` operationId).
-	TestSMSProviderWithResponse(ctx context.Context, id string, body TestSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*TestSMSProviderAnswer, error)
-
-	// CreateSMTPProviderWithBodyWithResponse Makes a provider of the context
-	//
-	// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
-	//
-	// Needs the permission smtp.write. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /resources/v3alpha/smtp_providers (the `CreateSMTPProvider` operationId).
-	CreateSMTPProviderWithBodyWithResponse(ctx context.Context, params *CreateSMTPProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSMTPProviderAnswer, error)
-
-	// CreateSMTPProviderWithResponse Makes a provider of the context
-	//
-	// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
-	//
-	// Needs the permission smtp.write. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /resources/v3alpha/smtp_providers (the `CreateSMTPProvider` operationId).
-	CreateSMTPProviderWithResponse(ctx context.Context, params *CreateSMTPProviderParams, body CreateSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSMTPProviderAnswer, error)
-
-	// SearchSMTPProvidersWithBodyWithResponse Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
-	//
-	// The filters of the list combine with AND.
-	//
-	// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /resources/v3alpha/smtp_providers/_search (the `SearchSMTPProviders` operationId).
-	SearchSMTPProvidersWithBodyWithResponse(ctx context.Context, params *SearchSMTPProvidersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchSMTPProvidersAnswer, error)
-
-	// SearchSMTPProvidersWithResponse Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
-	//
-	// The filters of the list combine with AND.
-	//
-	// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /resources/v3alpha/smtp_providers/_search (the `SearchSMTPProviders` operationId).
-	SearchSMTPProvidersWithResponse(ctx context.Context, params *SearchSMTPProvidersParams, body SearchSMTPProvidersJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchSMTPProvidersAnswer, error)
-
-	// DeleteSMTPProviderWithResponse Deletes a provider, where it is defined
-	//
-	// What waits to be sent goes through another one.
-	//
-	// Needs the permission smtp.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with DELETE /resources/v3alpha/smtp_providers/{id} (the `DeleteSMTPProvider` operationId).
-	DeleteSMTPProviderWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteSMTPProviderAnswer, error)
-
-	// GetSMTPProviderWithResponse Reads a provider
-	//
-	// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /resources/v3alpha/smtp_providers/{id} (the `GetSMTPProvider` operationId).
-	GetSMTPProviderWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetSMTPProviderAnswer, error)
-
-	// PatchSMTPProviderWithBodyWithResponse Changes the fields that are present
-	//
-	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
-	//
-	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with PATCH /resources/v3alpha/smtp_providers/{id} (the `PatchSMTPProvider` operationId).
-	PatchSMTPProviderWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchSMTPProviderAnswer, error)
-
-	// PatchSMTPProviderWithResponse Changes the fields that are present
-	//
-	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
-	//
-	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with PATCH /resources/v3alpha/smtp_providers/{id} (the `PatchSMTPProvider` operationId).
-	PatchSMTPProviderWithResponse(ctx context.Context, id string, body PatchSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchSMTPProviderAnswer, error)
-
-	// ActivateSMTPProviderWithResponse Has a context send its e-mails through this provider: it becomes active there, and all others that are active there inactive
-	//
-	// Contexts below are free to have one of their own.
-	//
-	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_activate (the `ActivateSMTPProvider` operationId).
-	ActivateSMTPProviderWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ActivateSMTPProviderAnswer, error)
-
-	// DeactivateSMTPProviderWithResponse Has a context not send its e-mails through this provider
-	//
-	// Without another one it sends none.
-	//
-	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_deactivate (the `DeactivateSMTPProvider` operationId).
-	DeactivateSMTPProviderWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeactivateSMTPProviderAnswer, error)
-
-	// RotateSMTPProviderSigningKeyWithBodyWithResponse Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
-	//
-	// For a while both sign, so that the receiver can be given the new one without losing a call.
-	//
-	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_rotate_signing_key (the `RotateSMTPProviderSigningKey` operationId).
-	RotateSMTPProviderSigningKeyWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateSMTPProviderSigningKeyAnswer, error)
-
-	// RotateSMTPProviderSigningKeyWithResponse Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
-	//
-	// For a while both sign, so that the receiver can be given the new one without losing a call.
-	//
-	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_rotate_signing_key (the `RotateSMTPProviderSigningKey` operationId).
-	RotateSMTPProviderSigningKeyWithResponse(ctx context.Context, id string, body RotateSMTPProviderSigningKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateSMTPProviderSigningKeyAnswer, error)
-
-	// TestSMTPProviderWithBodyWithResponse Sends one e-mail through this provider, active or not, and answers what came of it
-	//
-	// It changes nothing.
-	//
-	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_test (the `TestSMTPProvider` operationId).
-	TestSMTPProviderWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestSMTPProviderAnswer, error)
-
-	// TestSMTPProviderWithResponse Sends one e-mail through this provider, active or not, and answers what came of it
-	//
-	// It changes nothing.
-	//
-	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-	//
-	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_test (the `TestSMTPProvider` operationId).
-	TestSMTPProviderWithResponse(ctx context.Context, id string, body TestSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*TestSMTPProviderAnswer, error)
-
 	// CreateTargetWithBodyWithResponse Registers an endpoint that executions can call
 	//
 	// The answer has the key that calls to it are signed with (Standard Webhooks).
@@ -33042,6 +31680,37 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /resources/v3alpha/users/{userId}/pats/{id} (the `DeletePersonalAccessToken` operationId).
 	DeletePersonalAccessTokenWithResponse(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*DeletePersonalAccessTokenAnswer, error)
 
+	// ResolveBrandingWithResponse Reads the properties as they apply in a context, and where they come from
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /settings/v3alpha/branding (the `ResolveBranding` operationId).
+	ResolveBrandingWithResponse(ctx context.Context, params *ResolveBrandingParams, reqEditors ...RequestEditorFn) (*ResolveBrandingAnswer, error)
+
+	// SetBrandingWithBodyWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Colours that nobody could read together with those that apply are refused, with their contrast.
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+	SetBrandingWithBodyWithResponse(ctx context.Context, params *SetBrandingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetBrandingAnswer, error)
+
+	// SetBrandingWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Colours that nobody could read together with those that apply are refused, with their contrast.
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+	SetBrandingWithResponse(ctx context.Context, params *SetBrandingParams, body SetBrandingJSONRequestBody, reqEditors ...RequestEditorFn) (*SetBrandingAnswer, error)
+
 	// ResolveLanguagesWithResponse Reads the settings as they apply in a context, and where they come from
 	//
 	// The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
@@ -33068,6 +31737,55 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
 	SetLanguagesWithResponse(ctx context.Context, params *SetLanguagesParams, body SetLanguagesJSONRequestBody, reqEditors ...RequestEditorFn) (*SetLanguagesAnswer, error)
+
+	// ResolveMessageTextWithResponse Reads the words as they apply in a context, where they come from, and which variables they can name
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /settings/v3alpha/message_texts/{kind}/{language} (the `ResolveMessageText` operationId).
+	ResolveMessageTextWithResponse(ctx context.Context, kind ResolveMessageTextParamsKind, language string, params *ResolveMessageTextParams, reqEditors ...RequestEditorFn) (*ResolveMessageTextAnswer, error)
+
+	// SetMessageTextWithBodyWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+	SetMessageTextWithBodyWithResponse(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetMessageTextAnswer, error)
+
+	// SetMessageTextWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+	SetMessageTextWithResponse(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, body SetMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*SetMessageTextAnswer, error)
+
+	// PreviewMessageTextWithBodyWithResponse Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+	//
+	// Nothing is sent or stored.
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+	PreviewMessageTextWithBodyWithResponse(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewMessageTextAnswer, error)
+
+	// PreviewMessageTextWithResponse Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+	//
+	// Nothing is sent or stored.
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+	PreviewMessageTextWithResponse(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, body PreviewMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewMessageTextAnswer, error)
 
 	// ResetInstanceFeaturesWithResponse Resets all flags of the instance to those of the system
 	//
@@ -47261,2144 +45979,6 @@ func (r ProveSessionAnswer) ContentType() string {
 	return ""
 }
 
-// CreateSMSProviderAnswer401Headers the declared response headers of an HTTP 401 response for CreateSMSProvider
-type CreateSMSProviderAnswer401Headers struct {
-	WWWAuthenticate string
-}
-
-// CreateSMSProviderAnswer503Headers the declared response headers of an HTTP 503 response for CreateSMSProvider
-type CreateSMSProviderAnswer503Headers struct {
-	RetryAfter int
-}
-
-type CreateSMSProviderAnswer struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON201 the response for an HTTP 201 `application/json` response
-	JSON201 *CreateSMSProviderReply
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *BadRequest
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthenticated
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *PermissionDenied
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *BodyTooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMediaType
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *Blocked
-	// JSON4XX the response for an HTTP 4XX `application/json` response
-	JSON4XX *Refused
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *CreateSMSProviderAnswer401Headers
-	// Headers503 the parsed response headers for an HTTP 503 response
-	Headers503 *CreateSMSProviderAnswer503Headers
-}
-
-// GetJSON201 returns the response for an HTTP 201 `application/json` response
-func (r CreateSMSProviderAnswer) GetJSON201() *CreateSMSProviderReply {
-	return r.JSON201
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r CreateSMSProviderAnswer) GetJSON400() *BadRequest {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r CreateSMSProviderAnswer) GetJSON401() *Unauthenticated {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r CreateSMSProviderAnswer) GetJSON403() *PermissionDenied {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r CreateSMSProviderAnswer) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r CreateSMSProviderAnswer) GetJSON413() *BodyTooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r CreateSMSProviderAnswer) GetJSON415() *UnsupportedMediaType {
-	return r.JSON415
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r CreateSMSProviderAnswer) GetJSON429() *Blocked {
-	return r.JSON429
-}
-
-// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
-func (r CreateSMSProviderAnswer) GetJSON4XX() *Refused {
-	return r.JSON4XX
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r CreateSMSProviderAnswer) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r CreateSMSProviderAnswer) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r CreateSMSProviderAnswer) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r CreateSMSProviderAnswer) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r CreateSMSProviderAnswer) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r CreateSMSProviderAnswer) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-// SearchSMSProvidersAnswer401Headers the declared response headers of an HTTP 401 response for SearchSMSProviders
-type SearchSMSProvidersAnswer401Headers struct {
-	WWWAuthenticate string
-}
-
-// SearchSMSProvidersAnswer503Headers the declared response headers of an HTTP 503 response for SearchSMSProviders
-type SearchSMSProvidersAnswer503Headers struct {
-	RetryAfter int
-}
-
-type SearchSMSProvidersAnswer struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *SearchSMSProvidersReply
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *BadRequest
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthenticated
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *PermissionDenied
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *BodyTooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMediaType
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *Blocked
-	// JSON4XX the response for an HTTP 4XX `application/json` response
-	JSON4XX *Refused
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *SearchSMSProvidersAnswer401Headers
-	// Headers503 the parsed response headers for an HTTP 503 response
-	Headers503 *SearchSMSProvidersAnswer503Headers
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r SearchSMSProvidersAnswer) GetJSON200() *SearchSMSProvidersReply {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r SearchSMSProvidersAnswer) GetJSON400() *BadRequest {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r SearchSMSProvidersAnswer) GetJSON401() *Unauthenticated {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r SearchSMSProvidersAnswer) GetJSON403() *PermissionDenied {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r SearchSMSProvidersAnswer) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r SearchSMSProvidersAnswer) GetJSON413() *BodyTooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r SearchSMSProvidersAnswer) GetJSON415() *UnsupportedMediaType {
-	return r.JSON415
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r SearchSMSProvidersAnswer) GetJSON429() *Blocked {
-	return r.JSON429
-}
-
-// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
-func (r SearchSMSProvidersAnswer) GetJSON4XX() *Refused {
-	return r.JSON4XX
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r SearchSMSProvidersAnswer) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r SearchSMSProvidersAnswer) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r SearchSMSProvidersAnswer) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r SearchSMSProvidersAnswer) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r SearchSMSProvidersAnswer) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r SearchSMSProvidersAnswer) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-// DeleteSMSProviderAnswer401Headers the declared response headers of an HTTP 401 response for DeleteSMSProvider
-type DeleteSMSProviderAnswer401Headers struct {
-	WWWAuthenticate string
-}
-
-// DeleteSMSProviderAnswer503Headers the declared response headers of an HTTP 503 response for DeleteSMSProvider
-type DeleteSMSProviderAnswer503Headers struct {
-	RetryAfter int
-}
-
-type DeleteSMSProviderAnswer struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *DeleteSMSProviderReply
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *BadRequest
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthenticated
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *PermissionDenied
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *Blocked
-	// JSON4XX the response for an HTTP 4XX `application/json` response
-	JSON4XX *Refused
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *DeleteSMSProviderAnswer401Headers
-	// Headers503 the parsed response headers for an HTTP 503 response
-	Headers503 *DeleteSMSProviderAnswer503Headers
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r DeleteSMSProviderAnswer) GetJSON200() *DeleteSMSProviderReply {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r DeleteSMSProviderAnswer) GetJSON400() *BadRequest {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r DeleteSMSProviderAnswer) GetJSON401() *Unauthenticated {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r DeleteSMSProviderAnswer) GetJSON403() *PermissionDenied {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r DeleteSMSProviderAnswer) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r DeleteSMSProviderAnswer) GetJSON429() *Blocked {
-	return r.JSON429
-}
-
-// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
-func (r DeleteSMSProviderAnswer) GetJSON4XX() *Refused {
-	return r.JSON4XX
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r DeleteSMSProviderAnswer) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r DeleteSMSProviderAnswer) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r DeleteSMSProviderAnswer) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r DeleteSMSProviderAnswer) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r DeleteSMSProviderAnswer) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r DeleteSMSProviderAnswer) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-// GetSMSProviderAnswer401Headers the declared response headers of an HTTP 401 response for GetSMSProvider
-type GetSMSProviderAnswer401Headers struct {
-	WWWAuthenticate string
-}
-
-// GetSMSProviderAnswer503Headers the declared response headers of an HTTP 503 response for GetSMSProvider
-type GetSMSProviderAnswer503Headers struct {
-	RetryAfter int
-}
-
-type GetSMSProviderAnswer struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *GetSMSProviderReply
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *BadRequest
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthenticated
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *PermissionDenied
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *Blocked
-	// JSON4XX the response for an HTTP 4XX `application/json` response
-	JSON4XX *Refused
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *GetSMSProviderAnswer401Headers
-	// Headers503 the parsed response headers for an HTTP 503 response
-	Headers503 *GetSMSProviderAnswer503Headers
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r GetSMSProviderAnswer) GetJSON200() *GetSMSProviderReply {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r GetSMSProviderAnswer) GetJSON400() *BadRequest {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r GetSMSProviderAnswer) GetJSON401() *Unauthenticated {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r GetSMSProviderAnswer) GetJSON403() *PermissionDenied {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r GetSMSProviderAnswer) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r GetSMSProviderAnswer) GetJSON429() *Blocked {
-	return r.JSON429
-}
-
-// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
-func (r GetSMSProviderAnswer) GetJSON4XX() *Refused {
-	return r.JSON4XX
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r GetSMSProviderAnswer) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r GetSMSProviderAnswer) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r GetSMSProviderAnswer) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r GetSMSProviderAnswer) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r GetSMSProviderAnswer) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r GetSMSProviderAnswer) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-// PatchSMSProviderAnswer401Headers the declared response headers of an HTTP 401 response for PatchSMSProvider
-type PatchSMSProviderAnswer401Headers struct {
-	WWWAuthenticate string
-}
-
-// PatchSMSProviderAnswer503Headers the declared response headers of an HTTP 503 response for PatchSMSProvider
-type PatchSMSProviderAnswer503Headers struct {
-	RetryAfter int
-}
-
-type PatchSMSProviderAnswer struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *PatchSMSProviderReply
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *BadRequest
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthenticated
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *PermissionDenied
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *BodyTooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMediaType
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *Blocked
-	// JSON4XX the response for an HTTP 4XX `application/json` response
-	JSON4XX *Refused
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *PatchSMSProviderAnswer401Headers
-	// Headers503 the parsed response headers for an HTTP 503 response
-	Headers503 *PatchSMSProviderAnswer503Headers
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r PatchSMSProviderAnswer) GetJSON200() *PatchSMSProviderReply {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r PatchSMSProviderAnswer) GetJSON400() *BadRequest {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r PatchSMSProviderAnswer) GetJSON401() *Unauthenticated {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r PatchSMSProviderAnswer) GetJSON403() *PermissionDenied {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r PatchSMSProviderAnswer) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r PatchSMSProviderAnswer) GetJSON413() *BodyTooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r PatchSMSProviderAnswer) GetJSON415() *UnsupportedMediaType {
-	return r.JSON415
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r PatchSMSProviderAnswer) GetJSON429() *Blocked {
-	return r.JSON429
-}
-
-// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
-func (r PatchSMSProviderAnswer) GetJSON4XX() *Refused {
-	return r.JSON4XX
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r PatchSMSProviderAnswer) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r PatchSMSProviderAnswer) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r PatchSMSProviderAnswer) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r PatchSMSProviderAnswer) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r PatchSMSProviderAnswer) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r PatchSMSProviderAnswer) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-// ActivateSMSProviderAnswer401Headers the declared response headers of an HTTP 401 response for ActivateSMSProvider
-type ActivateSMSProviderAnswer401Headers struct {
-	WWWAuthenticate string
-}
-
-// ActivateSMSProviderAnswer503Headers the declared response headers of an HTTP 503 response for ActivateSMSProvider
-type ActivateSMSProviderAnswer503Headers struct {
-	RetryAfter int
-}
-
-type ActivateSMSProviderAnswer struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ActivateSMSProviderReply
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *BadRequest
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthenticated
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *PermissionDenied
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *Blocked
-	// JSON4XX the response for an HTTP 4XX `application/json` response
-	JSON4XX *Refused
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ActivateSMSProviderAnswer401Headers
-	// Headers503 the parsed response headers for an HTTP 503 response
-	Headers503 *ActivateSMSProviderAnswer503Headers
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ActivateSMSProviderAnswer) GetJSON200() *ActivateSMSProviderReply {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r ActivateSMSProviderAnswer) GetJSON400() *BadRequest {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ActivateSMSProviderAnswer) GetJSON401() *Unauthenticated {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ActivateSMSProviderAnswer) GetJSON403() *PermissionDenied {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ActivateSMSProviderAnswer) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ActivateSMSProviderAnswer) GetJSON429() *Blocked {
-	return r.JSON429
-}
-
-// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
-func (r ActivateSMSProviderAnswer) GetJSON4XX() *Refused {
-	return r.JSON4XX
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ActivateSMSProviderAnswer) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ActivateSMSProviderAnswer) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ActivateSMSProviderAnswer) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ActivateSMSProviderAnswer) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ActivateSMSProviderAnswer) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ActivateSMSProviderAnswer) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-// DeactivateSMSProviderAnswer401Headers the declared response headers of an HTTP 401 response for DeactivateSMSProvider
-type DeactivateSMSProviderAnswer401Headers struct {
-	WWWAuthenticate string
-}
-
-// DeactivateSMSProviderAnswer503Headers the declared response headers of an HTTP 503 response for DeactivateSMSProvider
-type DeactivateSMSProviderAnswer503Headers struct {
-	RetryAfter int
-}
-
-type DeactivateSMSProviderAnswer struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *DeactivateSMSProviderReply
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *BadRequest
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthenticated
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *PermissionDenied
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *Blocked
-	// JSON4XX the response for an HTTP 4XX `application/json` response
-	JSON4XX *Refused
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *DeactivateSMSProviderAnswer401Headers
-	// Headers503 the parsed response headers for an HTTP 503 response
-	Headers503 *DeactivateSMSProviderAnswer503Headers
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r DeactivateSMSProviderAnswer) GetJSON200() *DeactivateSMSProviderReply {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r DeactivateSMSProviderAnswer) GetJSON400() *BadRequest {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r DeactivateSMSProviderAnswer) GetJSON401() *Unauthenticated {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r DeactivateSMSProviderAnswer) GetJSON403() *PermissionDenied {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r DeactivateSMSProviderAnswer) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r DeactivateSMSProviderAnswer) GetJSON429() *Blocked {
-	return r.JSON429
-}
-
-// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
-func (r DeactivateSMSProviderAnswer) GetJSON4XX() *Refused {
-	return r.JSON4XX
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r DeactivateSMSProviderAnswer) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r DeactivateSMSProviderAnswer) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r DeactivateSMSProviderAnswer) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r DeactivateSMSProviderAnswer) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r DeactivateSMSProviderAnswer) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r DeactivateSMSProviderAnswer) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-// RotateSMSProviderSigningKeyAnswer401Headers the declared response headers of an HTTP 401 response for RotateSMSProviderSigningKey
-type RotateSMSProviderSigningKeyAnswer401Headers struct {
-	WWWAuthenticate string
-}
-
-// RotateSMSProviderSigningKeyAnswer503Headers the declared response headers of an HTTP 503 response for RotateSMSProviderSigningKey
-type RotateSMSProviderSigningKeyAnswer503Headers struct {
-	RetryAfter int
-}
-
-type RotateSMSProviderSigningKeyAnswer struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *RotateSMSProviderSigningKeyReply
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *BadRequest
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthenticated
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *PermissionDenied
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *BodyTooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMediaType
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *Blocked
-	// JSON4XX the response for an HTTP 4XX `application/json` response
-	JSON4XX *Refused
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *RotateSMSProviderSigningKeyAnswer401Headers
-	// Headers503 the parsed response headers for an HTTP 503 response
-	Headers503 *RotateSMSProviderSigningKeyAnswer503Headers
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r RotateSMSProviderSigningKeyAnswer) GetJSON200() *RotateSMSProviderSigningKeyReply {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r RotateSMSProviderSigningKeyAnswer) GetJSON400() *BadRequest {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r RotateSMSProviderSigningKeyAnswer) GetJSON401() *Unauthenticated {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r RotateSMSProviderSigningKeyAnswer) GetJSON403() *PermissionDenied {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r RotateSMSProviderSigningKeyAnswer) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r RotateSMSProviderSigningKeyAnswer) GetJSON413() *BodyTooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r RotateSMSProviderSigningKeyAnswer) GetJSON415() *UnsupportedMediaType {
-	return r.JSON415
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r RotateSMSProviderSigningKeyAnswer) GetJSON429() *Blocked {
-	return r.JSON429
-}
-
-// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
-func (r RotateSMSProviderSigningKeyAnswer) GetJSON4XX() *Refused {
-	return r.JSON4XX
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r RotateSMSProviderSigningKeyAnswer) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r RotateSMSProviderSigningKeyAnswer) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r RotateSMSProviderSigningKeyAnswer) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r RotateSMSProviderSigningKeyAnswer) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r RotateSMSProviderSigningKeyAnswer) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r RotateSMSProviderSigningKeyAnswer) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-// TestSMSProviderAnswer401Headers the declared response headers of an HTTP 401 response for TestSMSProvider
-type TestSMSProviderAnswer401Headers struct {
-	WWWAuthenticate string
-}
-
-// TestSMSProviderAnswer503Headers the declared response headers of an HTTP 503 response for TestSMSProvider
-type TestSMSProviderAnswer503Headers struct {
-	RetryAfter int
-}
-
-type TestSMSProviderAnswer struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *TestSMSProviderReply
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *BadRequest
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthenticated
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *PermissionDenied
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *BodyTooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMediaType
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *Blocked
-	// JSON4XX the response for an HTTP 4XX `application/json` response
-	JSON4XX *Refused
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *TestSMSProviderAnswer401Headers
-	// Headers503 the parsed response headers for an HTTP 503 response
-	Headers503 *TestSMSProviderAnswer503Headers
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r TestSMSProviderAnswer) GetJSON200() *TestSMSProviderReply {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r TestSMSProviderAnswer) GetJSON400() *BadRequest {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r TestSMSProviderAnswer) GetJSON401() *Unauthenticated {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r TestSMSProviderAnswer) GetJSON403() *PermissionDenied {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r TestSMSProviderAnswer) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r TestSMSProviderAnswer) GetJSON413() *BodyTooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r TestSMSProviderAnswer) GetJSON415() *UnsupportedMediaType {
-	return r.JSON415
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r TestSMSProviderAnswer) GetJSON429() *Blocked {
-	return r.JSON429
-}
-
-// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
-func (r TestSMSProviderAnswer) GetJSON4XX() *Refused {
-	return r.JSON4XX
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r TestSMSProviderAnswer) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r TestSMSProviderAnswer) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r TestSMSProviderAnswer) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r TestSMSProviderAnswer) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r TestSMSProviderAnswer) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r TestSMSProviderAnswer) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-// CreateSMTPProviderAnswer401Headers the declared response headers of an HTTP 401 response for CreateSMTPProvider
-type CreateSMTPProviderAnswer401Headers struct {
-	WWWAuthenticate string
-}
-
-// CreateSMTPProviderAnswer503Headers the declared response headers of an HTTP 503 response for CreateSMTPProvider
-type CreateSMTPProviderAnswer503Headers struct {
-	RetryAfter int
-}
-
-type CreateSMTPProviderAnswer struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON201 the response for an HTTP 201 `application/json` response
-	JSON201 *CreateSMTPProviderReply
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *BadRequest
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthenticated
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *PermissionDenied
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *BodyTooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMediaType
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *Blocked
-	// JSON4XX the response for an HTTP 4XX `application/json` response
-	JSON4XX *Refused
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *CreateSMTPProviderAnswer401Headers
-	// Headers503 the parsed response headers for an HTTP 503 response
-	Headers503 *CreateSMTPProviderAnswer503Headers
-}
-
-// GetJSON201 returns the response for an HTTP 201 `application/json` response
-func (r CreateSMTPProviderAnswer) GetJSON201() *CreateSMTPProviderReply {
-	return r.JSON201
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r CreateSMTPProviderAnswer) GetJSON400() *BadRequest {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r CreateSMTPProviderAnswer) GetJSON401() *Unauthenticated {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r CreateSMTPProviderAnswer) GetJSON403() *PermissionDenied {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r CreateSMTPProviderAnswer) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r CreateSMTPProviderAnswer) GetJSON413() *BodyTooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r CreateSMTPProviderAnswer) GetJSON415() *UnsupportedMediaType {
-	return r.JSON415
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r CreateSMTPProviderAnswer) GetJSON429() *Blocked {
-	return r.JSON429
-}
-
-// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
-func (r CreateSMTPProviderAnswer) GetJSON4XX() *Refused {
-	return r.JSON4XX
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r CreateSMTPProviderAnswer) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r CreateSMTPProviderAnswer) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r CreateSMTPProviderAnswer) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r CreateSMTPProviderAnswer) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r CreateSMTPProviderAnswer) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r CreateSMTPProviderAnswer) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-// SearchSMTPProvidersAnswer401Headers the declared response headers of an HTTP 401 response for SearchSMTPProviders
-type SearchSMTPProvidersAnswer401Headers struct {
-	WWWAuthenticate string
-}
-
-// SearchSMTPProvidersAnswer503Headers the declared response headers of an HTTP 503 response for SearchSMTPProviders
-type SearchSMTPProvidersAnswer503Headers struct {
-	RetryAfter int
-}
-
-type SearchSMTPProvidersAnswer struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *SearchSMTPProvidersReply
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *BadRequest
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthenticated
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *PermissionDenied
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *BodyTooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMediaType
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *Blocked
-	// JSON4XX the response for an HTTP 4XX `application/json` response
-	JSON4XX *Refused
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *SearchSMTPProvidersAnswer401Headers
-	// Headers503 the parsed response headers for an HTTP 503 response
-	Headers503 *SearchSMTPProvidersAnswer503Headers
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r SearchSMTPProvidersAnswer) GetJSON200() *SearchSMTPProvidersReply {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r SearchSMTPProvidersAnswer) GetJSON400() *BadRequest {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r SearchSMTPProvidersAnswer) GetJSON401() *Unauthenticated {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r SearchSMTPProvidersAnswer) GetJSON403() *PermissionDenied {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r SearchSMTPProvidersAnswer) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r SearchSMTPProvidersAnswer) GetJSON413() *BodyTooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r SearchSMTPProvidersAnswer) GetJSON415() *UnsupportedMediaType {
-	return r.JSON415
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r SearchSMTPProvidersAnswer) GetJSON429() *Blocked {
-	return r.JSON429
-}
-
-// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
-func (r SearchSMTPProvidersAnswer) GetJSON4XX() *Refused {
-	return r.JSON4XX
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r SearchSMTPProvidersAnswer) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r SearchSMTPProvidersAnswer) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r SearchSMTPProvidersAnswer) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r SearchSMTPProvidersAnswer) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r SearchSMTPProvidersAnswer) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r SearchSMTPProvidersAnswer) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-// DeleteSMTPProviderAnswer401Headers the declared response headers of an HTTP 401 response for DeleteSMTPProvider
-type DeleteSMTPProviderAnswer401Headers struct {
-	WWWAuthenticate string
-}
-
-// DeleteSMTPProviderAnswer503Headers the declared response headers of an HTTP 503 response for DeleteSMTPProvider
-type DeleteSMTPProviderAnswer503Headers struct {
-	RetryAfter int
-}
-
-type DeleteSMTPProviderAnswer struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *DeleteSMTPProviderReply
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *BadRequest
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthenticated
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *PermissionDenied
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *Blocked
-	// JSON4XX the response for an HTTP 4XX `application/json` response
-	JSON4XX *Refused
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *DeleteSMTPProviderAnswer401Headers
-	// Headers503 the parsed response headers for an HTTP 503 response
-	Headers503 *DeleteSMTPProviderAnswer503Headers
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r DeleteSMTPProviderAnswer) GetJSON200() *DeleteSMTPProviderReply {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r DeleteSMTPProviderAnswer) GetJSON400() *BadRequest {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r DeleteSMTPProviderAnswer) GetJSON401() *Unauthenticated {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r DeleteSMTPProviderAnswer) GetJSON403() *PermissionDenied {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r DeleteSMTPProviderAnswer) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r DeleteSMTPProviderAnswer) GetJSON429() *Blocked {
-	return r.JSON429
-}
-
-// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
-func (r DeleteSMTPProviderAnswer) GetJSON4XX() *Refused {
-	return r.JSON4XX
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r DeleteSMTPProviderAnswer) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r DeleteSMTPProviderAnswer) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r DeleteSMTPProviderAnswer) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r DeleteSMTPProviderAnswer) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r DeleteSMTPProviderAnswer) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r DeleteSMTPProviderAnswer) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-// GetSMTPProviderAnswer401Headers the declared response headers of an HTTP 401 response for GetSMTPProvider
-type GetSMTPProviderAnswer401Headers struct {
-	WWWAuthenticate string
-}
-
-// GetSMTPProviderAnswer503Headers the declared response headers of an HTTP 503 response for GetSMTPProvider
-type GetSMTPProviderAnswer503Headers struct {
-	RetryAfter int
-}
-
-type GetSMTPProviderAnswer struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *GetSMTPProviderReply
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *BadRequest
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthenticated
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *PermissionDenied
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *Blocked
-	// JSON4XX the response for an HTTP 4XX `application/json` response
-	JSON4XX *Refused
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *GetSMTPProviderAnswer401Headers
-	// Headers503 the parsed response headers for an HTTP 503 response
-	Headers503 *GetSMTPProviderAnswer503Headers
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r GetSMTPProviderAnswer) GetJSON200() *GetSMTPProviderReply {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r GetSMTPProviderAnswer) GetJSON400() *BadRequest {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r GetSMTPProviderAnswer) GetJSON401() *Unauthenticated {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r GetSMTPProviderAnswer) GetJSON403() *PermissionDenied {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r GetSMTPProviderAnswer) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r GetSMTPProviderAnswer) GetJSON429() *Blocked {
-	return r.JSON429
-}
-
-// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
-func (r GetSMTPProviderAnswer) GetJSON4XX() *Refused {
-	return r.JSON4XX
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r GetSMTPProviderAnswer) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r GetSMTPProviderAnswer) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r GetSMTPProviderAnswer) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r GetSMTPProviderAnswer) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r GetSMTPProviderAnswer) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r GetSMTPProviderAnswer) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-// PatchSMTPProviderAnswer401Headers the declared response headers of an HTTP 401 response for PatchSMTPProvider
-type PatchSMTPProviderAnswer401Headers struct {
-	WWWAuthenticate string
-}
-
-// PatchSMTPProviderAnswer503Headers the declared response headers of an HTTP 503 response for PatchSMTPProvider
-type PatchSMTPProviderAnswer503Headers struct {
-	RetryAfter int
-}
-
-type PatchSMTPProviderAnswer struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *PatchSMTPProviderReply
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *BadRequest
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthenticated
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *PermissionDenied
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *BodyTooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMediaType
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *Blocked
-	// JSON4XX the response for an HTTP 4XX `application/json` response
-	JSON4XX *Refused
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *PatchSMTPProviderAnswer401Headers
-	// Headers503 the parsed response headers for an HTTP 503 response
-	Headers503 *PatchSMTPProviderAnswer503Headers
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r PatchSMTPProviderAnswer) GetJSON200() *PatchSMTPProviderReply {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r PatchSMTPProviderAnswer) GetJSON400() *BadRequest {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r PatchSMTPProviderAnswer) GetJSON401() *Unauthenticated {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r PatchSMTPProviderAnswer) GetJSON403() *PermissionDenied {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r PatchSMTPProviderAnswer) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r PatchSMTPProviderAnswer) GetJSON413() *BodyTooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r PatchSMTPProviderAnswer) GetJSON415() *UnsupportedMediaType {
-	return r.JSON415
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r PatchSMTPProviderAnswer) GetJSON429() *Blocked {
-	return r.JSON429
-}
-
-// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
-func (r PatchSMTPProviderAnswer) GetJSON4XX() *Refused {
-	return r.JSON4XX
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r PatchSMTPProviderAnswer) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r PatchSMTPProviderAnswer) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r PatchSMTPProviderAnswer) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r PatchSMTPProviderAnswer) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r PatchSMTPProviderAnswer) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r PatchSMTPProviderAnswer) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-// ActivateSMTPProviderAnswer401Headers the declared response headers of an HTTP 401 response for ActivateSMTPProvider
-type ActivateSMTPProviderAnswer401Headers struct {
-	WWWAuthenticate string
-}
-
-// ActivateSMTPProviderAnswer503Headers the declared response headers of an HTTP 503 response for ActivateSMTPProvider
-type ActivateSMTPProviderAnswer503Headers struct {
-	RetryAfter int
-}
-
-type ActivateSMTPProviderAnswer struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ActivateSMTPProviderReply
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *BadRequest
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthenticated
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *PermissionDenied
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *Blocked
-	// JSON4XX the response for an HTTP 4XX `application/json` response
-	JSON4XX *Refused
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ActivateSMTPProviderAnswer401Headers
-	// Headers503 the parsed response headers for an HTTP 503 response
-	Headers503 *ActivateSMTPProviderAnswer503Headers
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ActivateSMTPProviderAnswer) GetJSON200() *ActivateSMTPProviderReply {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r ActivateSMTPProviderAnswer) GetJSON400() *BadRequest {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ActivateSMTPProviderAnswer) GetJSON401() *Unauthenticated {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ActivateSMTPProviderAnswer) GetJSON403() *PermissionDenied {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ActivateSMTPProviderAnswer) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ActivateSMTPProviderAnswer) GetJSON429() *Blocked {
-	return r.JSON429
-}
-
-// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
-func (r ActivateSMTPProviderAnswer) GetJSON4XX() *Refused {
-	return r.JSON4XX
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ActivateSMTPProviderAnswer) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ActivateSMTPProviderAnswer) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ActivateSMTPProviderAnswer) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ActivateSMTPProviderAnswer) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ActivateSMTPProviderAnswer) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ActivateSMTPProviderAnswer) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-// DeactivateSMTPProviderAnswer401Headers the declared response headers of an HTTP 401 response for DeactivateSMTPProvider
-type DeactivateSMTPProviderAnswer401Headers struct {
-	WWWAuthenticate string
-}
-
-// DeactivateSMTPProviderAnswer503Headers the declared response headers of an HTTP 503 response for DeactivateSMTPProvider
-type DeactivateSMTPProviderAnswer503Headers struct {
-	RetryAfter int
-}
-
-type DeactivateSMTPProviderAnswer struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *DeactivateSMTPProviderReply
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *BadRequest
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthenticated
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *PermissionDenied
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *Blocked
-	// JSON4XX the response for an HTTP 4XX `application/json` response
-	JSON4XX *Refused
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *DeactivateSMTPProviderAnswer401Headers
-	// Headers503 the parsed response headers for an HTTP 503 response
-	Headers503 *DeactivateSMTPProviderAnswer503Headers
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r DeactivateSMTPProviderAnswer) GetJSON200() *DeactivateSMTPProviderReply {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r DeactivateSMTPProviderAnswer) GetJSON400() *BadRequest {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r DeactivateSMTPProviderAnswer) GetJSON401() *Unauthenticated {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r DeactivateSMTPProviderAnswer) GetJSON403() *PermissionDenied {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r DeactivateSMTPProviderAnswer) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r DeactivateSMTPProviderAnswer) GetJSON429() *Blocked {
-	return r.JSON429
-}
-
-// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
-func (r DeactivateSMTPProviderAnswer) GetJSON4XX() *Refused {
-	return r.JSON4XX
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r DeactivateSMTPProviderAnswer) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r DeactivateSMTPProviderAnswer) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r DeactivateSMTPProviderAnswer) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r DeactivateSMTPProviderAnswer) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r DeactivateSMTPProviderAnswer) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r DeactivateSMTPProviderAnswer) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-// RotateSMTPProviderSigningKeyAnswer401Headers the declared response headers of an HTTP 401 response for RotateSMTPProviderSigningKey
-type RotateSMTPProviderSigningKeyAnswer401Headers struct {
-	WWWAuthenticate string
-}
-
-// RotateSMTPProviderSigningKeyAnswer503Headers the declared response headers of an HTTP 503 response for RotateSMTPProviderSigningKey
-type RotateSMTPProviderSigningKeyAnswer503Headers struct {
-	RetryAfter int
-}
-
-type RotateSMTPProviderSigningKeyAnswer struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *RotateSMTPProviderSigningKeyReply
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *BadRequest
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthenticated
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *PermissionDenied
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *BodyTooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMediaType
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *Blocked
-	// JSON4XX the response for an HTTP 4XX `application/json` response
-	JSON4XX *Refused
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *RotateSMTPProviderSigningKeyAnswer401Headers
-	// Headers503 the parsed response headers for an HTTP 503 response
-	Headers503 *RotateSMTPProviderSigningKeyAnswer503Headers
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r RotateSMTPProviderSigningKeyAnswer) GetJSON200() *RotateSMTPProviderSigningKeyReply {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r RotateSMTPProviderSigningKeyAnswer) GetJSON400() *BadRequest {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r RotateSMTPProviderSigningKeyAnswer) GetJSON401() *Unauthenticated {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r RotateSMTPProviderSigningKeyAnswer) GetJSON403() *PermissionDenied {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r RotateSMTPProviderSigningKeyAnswer) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r RotateSMTPProviderSigningKeyAnswer) GetJSON413() *BodyTooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r RotateSMTPProviderSigningKeyAnswer) GetJSON415() *UnsupportedMediaType {
-	return r.JSON415
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r RotateSMTPProviderSigningKeyAnswer) GetJSON429() *Blocked {
-	return r.JSON429
-}
-
-// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
-func (r RotateSMTPProviderSigningKeyAnswer) GetJSON4XX() *Refused {
-	return r.JSON4XX
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r RotateSMTPProviderSigningKeyAnswer) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r RotateSMTPProviderSigningKeyAnswer) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r RotateSMTPProviderSigningKeyAnswer) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r RotateSMTPProviderSigningKeyAnswer) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r RotateSMTPProviderSigningKeyAnswer) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r RotateSMTPProviderSigningKeyAnswer) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-// TestSMTPProviderAnswer401Headers the declared response headers of an HTTP 401 response for TestSMTPProvider
-type TestSMTPProviderAnswer401Headers struct {
-	WWWAuthenticate string
-}
-
-// TestSMTPProviderAnswer503Headers the declared response headers of an HTTP 503 response for TestSMTPProvider
-type TestSMTPProviderAnswer503Headers struct {
-	RetryAfter int
-}
-
-type TestSMTPProviderAnswer struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *TestSMTPProviderReply
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *BadRequest
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthenticated
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *PermissionDenied
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *BodyTooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMediaType
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *Blocked
-	// JSON4XX the response for an HTTP 4XX `application/json` response
-	JSON4XX *Refused
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *TestSMTPProviderAnswer401Headers
-	// Headers503 the parsed response headers for an HTTP 503 response
-	Headers503 *TestSMTPProviderAnswer503Headers
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r TestSMTPProviderAnswer) GetJSON200() *TestSMTPProviderReply {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r TestSMTPProviderAnswer) GetJSON400() *BadRequest {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r TestSMTPProviderAnswer) GetJSON401() *Unauthenticated {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r TestSMTPProviderAnswer) GetJSON403() *PermissionDenied {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r TestSMTPProviderAnswer) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r TestSMTPProviderAnswer) GetJSON413() *BodyTooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r TestSMTPProviderAnswer) GetJSON415() *UnsupportedMediaType {
-	return r.JSON415
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r TestSMTPProviderAnswer) GetJSON429() *Blocked {
-	return r.JSON429
-}
-
-// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
-func (r TestSMTPProviderAnswer) GetJSON4XX() *Refused {
-	return r.JSON4XX
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r TestSMTPProviderAnswer) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r TestSMTPProviderAnswer) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r TestSMTPProviderAnswer) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r TestSMTPProviderAnswer) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r TestSMTPProviderAnswer) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r TestSMTPProviderAnswer) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
 // CreateTargetAnswer401Headers the declared response headers of an HTTP 401 response for CreateTarget
 type CreateTargetAnswer401Headers struct {
 	WWWAuthenticate string
@@ -54432,6 +51012,242 @@ func (r DeletePersonalAccessTokenAnswer) ContentType() string {
 	return ""
 }
 
+// ResolveBrandingAnswer401Headers the declared response headers of an HTTP 401 response for ResolveBranding
+type ResolveBrandingAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ResolveBrandingAnswer503Headers the declared response headers of an HTTP 503 response for ResolveBranding
+type ResolveBrandingAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ResolveBrandingAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ResolveBrandingReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ResolveBrandingAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ResolveBrandingAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON200() *ResolveBrandingReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ResolveBrandingAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ResolveBrandingAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResolveBrandingAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResolveBrandingAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResolveBrandingAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SetBrandingAnswer401Headers the declared response headers of an HTTP 401 response for SetBranding
+type SetBrandingAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SetBrandingAnswer503Headers the declared response headers of an HTTP 503 response for SetBranding
+type SetBrandingAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SetBrandingAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SetBrandingReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SetBrandingAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SetBrandingAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetBrandingAnswer) GetJSON200() *SetBrandingReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SetBrandingAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SetBrandingAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SetBrandingAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SetBrandingAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SetBrandingAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SetBrandingAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SetBrandingAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetBrandingAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SetBrandingAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SetBrandingAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SetBrandingAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetBrandingAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetBrandingAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetBrandingAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ResolveLanguagesAnswer401Headers the declared response headers of an HTTP 401 response for ResolveLanguages
 type ResolveLanguagesAnswer401Headers struct {
 	WWWAuthenticate string
@@ -54662,6 +51478,367 @@ func (r SetLanguagesAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r SetLanguagesAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ResolveMessageTextAnswer401Headers the declared response headers of an HTTP 401 response for ResolveMessageText
+type ResolveMessageTextAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ResolveMessageTextAnswer503Headers the declared response headers of an HTTP 503 response for ResolveMessageText
+type ResolveMessageTextAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ResolveMessageTextAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ResolveMessageTextReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ResolveMessageTextAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ResolveMessageTextAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON200() *ResolveMessageTextReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ResolveMessageTextAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResolveMessageTextAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResolveMessageTextAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResolveMessageTextAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SetMessageTextAnswer401Headers the declared response headers of an HTTP 401 response for SetMessageText
+type SetMessageTextAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SetMessageTextAnswer503Headers the declared response headers of an HTTP 503 response for SetMessageText
+type SetMessageTextAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SetMessageTextAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SetMessageTextReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SetMessageTextAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SetMessageTextAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetMessageTextAnswer) GetJSON200() *SetMessageTextReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SetMessageTextAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SetMessageTextAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SetMessageTextAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SetMessageTextAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SetMessageTextAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SetMessageTextAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SetMessageTextAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetMessageTextAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SetMessageTextAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SetMessageTextAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SetMessageTextAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetMessageTextAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetMessageTextAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetMessageTextAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PreviewMessageTextAnswer401Headers the declared response headers of an HTTP 401 response for PreviewMessageText
+type PreviewMessageTextAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PreviewMessageTextAnswer503Headers the declared response headers of an HTTP 503 response for PreviewMessageText
+type PreviewMessageTextAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PreviewMessageTextAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PreviewMessageTextReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PreviewMessageTextAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PreviewMessageTextAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON200() *PreviewMessageTextReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewMessageTextAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewMessageTextAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewMessageTextAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewMessageTextAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -57618,8 +54795,8 @@ func (c *ClientWithResponses) CreateAppleIDPWithResponse(ctx context.Context, pa
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/apple/{id} (the `GetAppleIDP` operationId).
-func (c *ClientWithResponses) GetAppleIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetAppleIDPAnswer, error) {
-	rsp, err := c.GetAppleIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetAppleIDPWithResponse(ctx context.Context, id string, params *GetAppleIDPParams, reqEditors ...RequestEditorFn) (*GetAppleIDPAnswer, error) {
+	rsp, err := c.GetAppleIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -57635,8 +54812,8 @@ func (c *ClientWithResponses) GetAppleIDPWithResponse(ctx context.Context, id st
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-func (c *ClientWithResponses) PatchAppleIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error) {
-	rsp, err := c.PatchAppleIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchAppleIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchAppleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error) {
+	rsp, err := c.PatchAppleIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -57652,8 +54829,8 @@ func (c *ClientWithResponses) PatchAppleIDPWithBodyWithResponse(ctx context.Cont
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-func (c *ClientWithResponses) PatchAppleIDPWithResponse(ctx context.Context, id string, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error) {
-	rsp, err := c.PatchAppleIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchAppleIDPWithResponse(ctx context.Context, id string, params *PatchAppleIDPParams, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error) {
+	rsp, err := c.PatchAppleIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -57697,8 +54874,8 @@ func (c *ClientWithResponses) CreateAzureADIDPWithResponse(ctx context.Context, 
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/azure_ad/{id} (the `GetAzureADIDP` operationId).
-func (c *ClientWithResponses) GetAzureADIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetAzureADIDPAnswer, error) {
-	rsp, err := c.GetAzureADIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetAzureADIDPWithResponse(ctx context.Context, id string, params *GetAzureADIDPParams, reqEditors ...RequestEditorFn) (*GetAzureADIDPAnswer, error) {
+	rsp, err := c.GetAzureADIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -57714,8 +54891,8 @@ func (c *ClientWithResponses) GetAzureADIDPWithResponse(ctx context.Context, id 
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-func (c *ClientWithResponses) PatchAzureADIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error) {
-	rsp, err := c.PatchAzureADIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchAzureADIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchAzureADIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error) {
+	rsp, err := c.PatchAzureADIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -57731,8 +54908,8 @@ func (c *ClientWithResponses) PatchAzureADIDPWithBodyWithResponse(ctx context.Co
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-func (c *ClientWithResponses) PatchAzureADIDPWithResponse(ctx context.Context, id string, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error) {
-	rsp, err := c.PatchAzureADIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchAzureADIDPWithResponse(ctx context.Context, id string, params *PatchAzureADIDPParams, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error) {
+	rsp, err := c.PatchAzureADIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -57776,8 +54953,8 @@ func (c *ClientWithResponses) CreateGitHubIDPWithResponse(ctx context.Context, p
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/github/{id} (the `GetGitHubIDP` operationId).
-func (c *ClientWithResponses) GetGitHubIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitHubIDPAnswer, error) {
-	rsp, err := c.GetGitHubIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetGitHubIDPWithResponse(ctx context.Context, id string, params *GetGitHubIDPParams, reqEditors ...RequestEditorFn) (*GetGitHubIDPAnswer, error) {
+	rsp, err := c.GetGitHubIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -57793,8 +54970,8 @@ func (c *ClientWithResponses) GetGitHubIDPWithResponse(ctx context.Context, id s
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-func (c *ClientWithResponses) PatchGitHubIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error) {
-	rsp, err := c.PatchGitHubIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitHubIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitHubIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error) {
+	rsp, err := c.PatchGitHubIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -57810,8 +54987,8 @@ func (c *ClientWithResponses) PatchGitHubIDPWithBodyWithResponse(ctx context.Con
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-func (c *ClientWithResponses) PatchGitHubIDPWithResponse(ctx context.Context, id string, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error) {
-	rsp, err := c.PatchGitHubIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitHubIDPWithResponse(ctx context.Context, id string, params *PatchGitHubIDPParams, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error) {
+	rsp, err := c.PatchGitHubIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -57855,8 +55032,8 @@ func (c *ClientWithResponses) CreateGitHubESIDPWithResponse(ctx context.Context,
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/github_es/{id} (the `GetGitHubESIDP` operationId).
-func (c *ClientWithResponses) GetGitHubESIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitHubESIDPAnswer, error) {
-	rsp, err := c.GetGitHubESIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetGitHubESIDPWithResponse(ctx context.Context, id string, params *GetGitHubESIDPParams, reqEditors ...RequestEditorFn) (*GetGitHubESIDPAnswer, error) {
+	rsp, err := c.GetGitHubESIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -57872,8 +55049,8 @@ func (c *ClientWithResponses) GetGitHubESIDPWithResponse(ctx context.Context, id
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-func (c *ClientWithResponses) PatchGitHubESIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error) {
-	rsp, err := c.PatchGitHubESIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitHubESIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitHubESIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error) {
+	rsp, err := c.PatchGitHubESIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -57889,8 +55066,8 @@ func (c *ClientWithResponses) PatchGitHubESIDPWithBodyWithResponse(ctx context.C
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-func (c *ClientWithResponses) PatchGitHubESIDPWithResponse(ctx context.Context, id string, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error) {
-	rsp, err := c.PatchGitHubESIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitHubESIDPWithResponse(ctx context.Context, id string, params *PatchGitHubESIDPParams, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error) {
+	rsp, err := c.PatchGitHubESIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -57934,8 +55111,8 @@ func (c *ClientWithResponses) CreateGitLabIDPWithResponse(ctx context.Context, p
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/gitlab/{id} (the `GetGitLabIDP` operationId).
-func (c *ClientWithResponses) GetGitLabIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitLabIDPAnswer, error) {
-	rsp, err := c.GetGitLabIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetGitLabIDPWithResponse(ctx context.Context, id string, params *GetGitLabIDPParams, reqEditors ...RequestEditorFn) (*GetGitLabIDPAnswer, error) {
+	rsp, err := c.GetGitLabIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -57951,8 +55128,8 @@ func (c *ClientWithResponses) GetGitLabIDPWithResponse(ctx context.Context, id s
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-func (c *ClientWithResponses) PatchGitLabIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error) {
-	rsp, err := c.PatchGitLabIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitLabIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitLabIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error) {
+	rsp, err := c.PatchGitLabIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -57968,8 +55145,8 @@ func (c *ClientWithResponses) PatchGitLabIDPWithBodyWithResponse(ctx context.Con
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-func (c *ClientWithResponses) PatchGitLabIDPWithResponse(ctx context.Context, id string, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error) {
-	rsp, err := c.PatchGitLabIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitLabIDPWithResponse(ctx context.Context, id string, params *PatchGitLabIDPParams, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error) {
+	rsp, err := c.PatchGitLabIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -58013,8 +55190,8 @@ func (c *ClientWithResponses) CreateGitLabSelfHostedIDPWithResponse(ctx context.
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `GetGitLabSelfHostedIDP` operationId).
-func (c *ClientWithResponses) GetGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitLabSelfHostedIDPAnswer, error) {
-	rsp, err := c.GetGitLabSelfHostedIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, params *GetGitLabSelfHostedIDPParams, reqEditors ...RequestEditorFn) (*GetGitLabSelfHostedIDPAnswer, error) {
+	rsp, err := c.GetGitLabSelfHostedIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -58030,8 +55207,8 @@ func (c *ClientWithResponses) GetGitLabSelfHostedIDPWithResponse(ctx context.Con
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-func (c *ClientWithResponses) PatchGitLabSelfHostedIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error) {
-	rsp, err := c.PatchGitLabSelfHostedIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitLabSelfHostedIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error) {
+	rsp, err := c.PatchGitLabSelfHostedIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -58047,8 +55224,8 @@ func (c *ClientWithResponses) PatchGitLabSelfHostedIDPWithBodyWithResponse(ctx c
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-func (c *ClientWithResponses) PatchGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error) {
-	rsp, err := c.PatchGitLabSelfHostedIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error) {
+	rsp, err := c.PatchGitLabSelfHostedIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -58092,8 +55269,8 @@ func (c *ClientWithResponses) CreateGoogleIDPWithResponse(ctx context.Context, p
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/google/{id} (the `GetGoogleIDP` operationId).
-func (c *ClientWithResponses) GetGoogleIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGoogleIDPAnswer, error) {
-	rsp, err := c.GetGoogleIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetGoogleIDPWithResponse(ctx context.Context, id string, params *GetGoogleIDPParams, reqEditors ...RequestEditorFn) (*GetGoogleIDPAnswer, error) {
+	rsp, err := c.GetGoogleIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -58109,8 +55286,8 @@ func (c *ClientWithResponses) GetGoogleIDPWithResponse(ctx context.Context, id s
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-func (c *ClientWithResponses) PatchGoogleIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error) {
-	rsp, err := c.PatchGoogleIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchGoogleIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGoogleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error) {
+	rsp, err := c.PatchGoogleIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -58126,8 +55303,8 @@ func (c *ClientWithResponses) PatchGoogleIDPWithBodyWithResponse(ctx context.Con
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-func (c *ClientWithResponses) PatchGoogleIDPWithResponse(ctx context.Context, id string, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error) {
-	rsp, err := c.PatchGoogleIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchGoogleIDPWithResponse(ctx context.Context, id string, params *PatchGoogleIDPParams, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error) {
+	rsp, err := c.PatchGoogleIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -58171,8 +55348,8 @@ func (c *ClientWithResponses) CreateOAuthIDPWithResponse(ctx context.Context, pa
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/oauth/{id} (the `GetOAuthIDP` operationId).
-func (c *ClientWithResponses) GetOAuthIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetOAuthIDPAnswer, error) {
-	rsp, err := c.GetOAuthIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetOAuthIDPWithResponse(ctx context.Context, id string, params *GetOAuthIDPParams, reqEditors ...RequestEditorFn) (*GetOAuthIDPAnswer, error) {
+	rsp, err := c.GetOAuthIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -58188,8 +55365,8 @@ func (c *ClientWithResponses) GetOAuthIDPWithResponse(ctx context.Context, id st
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-func (c *ClientWithResponses) PatchOAuthIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error) {
-	rsp, err := c.PatchOAuthIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchOAuthIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchOAuthIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error) {
+	rsp, err := c.PatchOAuthIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -58205,8 +55382,8 @@ func (c *ClientWithResponses) PatchOAuthIDPWithBodyWithResponse(ctx context.Cont
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-func (c *ClientWithResponses) PatchOAuthIDPWithResponse(ctx context.Context, id string, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error) {
-	rsp, err := c.PatchOAuthIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchOAuthIDPWithResponse(ctx context.Context, id string, params *PatchOAuthIDPParams, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error) {
+	rsp, err := c.PatchOAuthIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -58250,8 +55427,8 @@ func (c *ClientWithResponses) CreateOIDCIDPWithResponse(ctx context.Context, par
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/oidc/{id} (the `GetOIDCIDP` operationId).
-func (c *ClientWithResponses) GetOIDCIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetOIDCIDPAnswer, error) {
-	rsp, err := c.GetOIDCIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetOIDCIDPWithResponse(ctx context.Context, id string, params *GetOIDCIDPParams, reqEditors ...RequestEditorFn) (*GetOIDCIDPAnswer, error) {
+	rsp, err := c.GetOIDCIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -58267,8 +55444,8 @@ func (c *ClientWithResponses) GetOIDCIDPWithResponse(ctx context.Context, id str
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-func (c *ClientWithResponses) PatchOIDCIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error) {
-	rsp, err := c.PatchOIDCIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchOIDCIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchOIDCIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error) {
+	rsp, err := c.PatchOIDCIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -58284,8 +55461,8 @@ func (c *ClientWithResponses) PatchOIDCIDPWithBodyWithResponse(ctx context.Conte
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-func (c *ClientWithResponses) PatchOIDCIDPWithResponse(ctx context.Context, id string, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error) {
-	rsp, err := c.PatchOIDCIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchOIDCIDPWithResponse(ctx context.Context, id string, params *PatchOIDCIDPParams, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error) {
+	rsp, err := c.PatchOIDCIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -58299,8 +55476,8 @@ func (c *ClientWithResponses) PatchOIDCIDPWithResponse(ctx context.Context, id s
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /resources/v3alpha/idps/{id} (the `DeleteIDP` operationId).
-func (c *ClientWithResponses) DeleteIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteIDPAnswer, error) {
-	rsp, err := c.DeleteIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) DeleteIDPWithResponse(ctx context.Context, id string, params *DeleteIDPParams, reqEditors ...RequestEditorFn) (*DeleteIDPAnswer, error) {
+	rsp, err := c.DeleteIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -59476,478 +56653,6 @@ func (c *ClientWithResponses) ProveSessionWithResponse(ctx context.Context, id s
 	return ParseProveSessionAnswer(rsp)
 }
 
-// CreateSMSProviderWithBodyWithResponse Makes a provider of the context
-//
-// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
-//
-// Needs the permission sms.write. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /resources/v3alpha/sms_providers (the `CreateSMSProvider` operationId).
-func (c *ClientWithResponses) CreateSMSProviderWithBodyWithResponse(ctx context.Context, params *CreateSMSProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSMSProviderAnswer, error) {
-	rsp, err := c.CreateSMSProviderWithBody(ctx, params, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseCreateSMSProviderAnswer(rsp)
-}
-
-// CreateSMSProviderWithResponse Makes a provider of the context
-//
-// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
-//
-// Needs the permission sms.write. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /resources/v3alpha/sms_providers (the `CreateSMSProvider` operationId).
-func (c *ClientWithResponses) CreateSMSProviderWithResponse(ctx context.Context, params *CreateSMSProviderParams, body CreateSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSMSProviderAnswer, error) {
-	rsp, err := c.CreateSMSProvider(ctx, params, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseCreateSMSProviderAnswer(rsp)
-}
-
-// SearchSMSProvidersWithBodyWithResponse Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
-//
-// The filters of the list combine with AND.
-//
-// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /resources/v3alpha/sms_providers/_search (the `SearchSMSProviders` operationId).
-func (c *ClientWithResponses) SearchSMSProvidersWithBodyWithResponse(ctx context.Context, params *SearchSMSProvidersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchSMSProvidersAnswer, error) {
-	rsp, err := c.SearchSMSProvidersWithBody(ctx, params, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseSearchSMSProvidersAnswer(rsp)
-}
-
-// SearchSMSProvidersWithResponse Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
-//
-// The filters of the list combine with AND.
-//
-// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /resources/v3alpha/sms_providers/_search (the `SearchSMSProviders` operationId).
-func (c *ClientWithResponses) SearchSMSProvidersWithResponse(ctx context.Context, params *SearchSMSProvidersParams, body SearchSMSProvidersJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchSMSProvidersAnswer, error) {
-	rsp, err := c.SearchSMSProviders(ctx, params, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseSearchSMSProvidersAnswer(rsp)
-}
-
-// DeleteSMSProviderWithResponse Deletes a provider, where it is defined
-//
-// What waits to be sent goes through another one.
-//
-// Needs the permission sms.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with DELETE /resources/v3alpha/sms_providers/{id} (the `DeleteSMSProvider` operationId).
-func (c *ClientWithResponses) DeleteSMSProviderWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteSMSProviderAnswer, error) {
-	rsp, err := c.DeleteSMSProvider(ctx, id, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseDeleteSMSProviderAnswer(rsp)
-}
-
-// GetSMSProviderWithResponse Reads a provider
-//
-// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /resources/v3alpha/sms_providers/{id} (the `GetSMSProvider` operationId).
-func (c *ClientWithResponses) GetSMSProviderWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetSMSProviderAnswer, error) {
-	rsp, err := c.GetSMSProvider(ctx, id, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseGetSMSProviderAnswer(rsp)
-}
-
-// PatchSMSProviderWithBodyWithResponse Changes the fields that are present
-//
-// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
-//
-// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with PATCH /resources/v3alpha/sms_providers/{id} (the `PatchSMSProvider` operationId).
-func (c *ClientWithResponses) PatchSMSProviderWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchSMSProviderAnswer, error) {
-	rsp, err := c.PatchSMSProviderWithBody(ctx, id, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePatchSMSProviderAnswer(rsp)
-}
-
-// PatchSMSProviderWithResponse Changes the fields that are present
-//
-// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
-//
-// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with PATCH /resources/v3alpha/sms_providers/{id} (the `PatchSMSProvider` operationId).
-func (c *ClientWithResponses) PatchSMSProviderWithResponse(ctx context.Context, id string, body PatchSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchSMSProviderAnswer, error) {
-	rsp, err := c.PatchSMSProvider(ctx, id, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePatchSMSProviderAnswer(rsp)
-}
-
-// ActivateSMSProviderWithResponse Has a context send its text messages through this provider: it becomes active there, and all others that are active there inactive
-//
-// Contexts below are free to have one of their own.
-//
-// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_activate (the `ActivateSMSProvider` operationId).
-func (c *ClientWithResponses) ActivateSMSProviderWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ActivateSMSProviderAnswer, error) {
-	rsp, err := c.ActivateSMSProvider(ctx, id, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseActivateSMSProviderAnswer(rsp)
-}
-
-// DeactivateSMSProviderWithResponse Has a context not send its text messages through this provider
-//
-// Without another one it sends none.
-//
-// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_deactivate (the `DeactivateSMSProvider` operationId).
-func (c *ClientWithResponses) DeactivateSMSProviderWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeactivateSMSProviderAnswer, error) {
-	rsp, err := c.DeactivateSMSProvider(ctx, id, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseDeactivateSMSProviderAnswer(rsp)
-}
-
-// RotateSMSProviderSigningKeyWithBodyWithResponse Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
-//
-// For a while both sign, so that the receiver can be given the new one without losing a call.
-//
-// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_rotate_signing_key (the `RotateSMSProviderSigningKey` operationId).
-func (c *ClientWithResponses) RotateSMSProviderSigningKeyWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateSMSProviderSigningKeyAnswer, error) {
-	rsp, err := c.RotateSMSProviderSigningKeyWithBody(ctx, id, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseRotateSMSProviderSigningKeyAnswer(rsp)
-}
-
-// RotateSMSProviderSigningKeyWithResponse Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
-//
-// For a while both sign, so that the receiver can be given the new one without losing a call.
-//
-// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_rotate_signing_key (the `RotateSMSProviderSigningKey` operationId).
-func (c *ClientWithResponses) RotateSMSProviderSigningKeyWithResponse(ctx context.Context, id string, body RotateSMSProviderSigningKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateSMSProviderSigningKeyAnswer, error) {
-	rsp, err := c.RotateSMSProviderSigningKey(ctx, id, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseRotateSMSProviderSigningKeyAnswer(rsp)
-}
-
-// TestSMSProviderWithBodyWithResponse Sends one text message through this provider, active or not, and answers what came of it
-//
-// It changes nothing.
-//
-// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_test (the `TestSMSProvider` operationId).
-func (c *ClientWithResponses) TestSMSProviderWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestSMSProviderAnswer, error) {
-	rsp, err := c.TestSMSProviderWithBody(ctx, id, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseTestSMSProviderAnswer(rsp)
-}
-
-// TestSMSProviderWithResponse Sends one text message through this provider, active or not, and answers what came of it
-//
-// It changes nothing.
-//
-// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_test (the `TestSMSProvider` operationId).
-func (c *ClientWithResponses) TestSMSProviderWithResponse(ctx context.Context, id string, body TestSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*TestSMSProviderAnswer, error) {
-	rsp, err := c.TestSMSProvider(ctx, id, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseTestSMSProviderAnswer(rsp)
-}
-
-// CreateSMTPProviderWithBodyWithResponse Makes a provider of the context
-//
-// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
-//
-// Needs the permission smtp.write. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /resources/v3alpha/smtp_providers (the `CreateSMTPProvider` operationId).
-func (c *ClientWithResponses) CreateSMTPProviderWithBodyWithResponse(ctx context.Context, params *CreateSMTPProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSMTPProviderAnswer, error) {
-	rsp, err := c.CreateSMTPProviderWithBody(ctx, params, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseCreateSMTPProviderAnswer(rsp)
-}
-
-// CreateSMTPProviderWithResponse Makes a provider of the context
-//
-// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
-//
-// Needs the permission smtp.write. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /resources/v3alpha/smtp_providers (the `CreateSMTPProvider` operationId).
-func (c *ClientWithResponses) CreateSMTPProviderWithResponse(ctx context.Context, params *CreateSMTPProviderParams, body CreateSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSMTPProviderAnswer, error) {
-	rsp, err := c.CreateSMTPProvider(ctx, params, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseCreateSMTPProviderAnswer(rsp)
-}
-
-// SearchSMTPProvidersWithBodyWithResponse Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
-//
-// The filters of the list combine with AND.
-//
-// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /resources/v3alpha/smtp_providers/_search (the `SearchSMTPProviders` operationId).
-func (c *ClientWithResponses) SearchSMTPProvidersWithBodyWithResponse(ctx context.Context, params *SearchSMTPProvidersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchSMTPProvidersAnswer, error) {
-	rsp, err := c.SearchSMTPProvidersWithBody(ctx, params, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseSearchSMTPProvidersAnswer(rsp)
-}
-
-// SearchSMTPProvidersWithResponse Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
-//
-// The filters of the list combine with AND.
-//
-// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /resources/v3alpha/smtp_providers/_search (the `SearchSMTPProviders` operationId).
-func (c *ClientWithResponses) SearchSMTPProvidersWithResponse(ctx context.Context, params *SearchSMTPProvidersParams, body SearchSMTPProvidersJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchSMTPProvidersAnswer, error) {
-	rsp, err := c.SearchSMTPProviders(ctx, params, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseSearchSMTPProvidersAnswer(rsp)
-}
-
-// DeleteSMTPProviderWithResponse Deletes a provider, where it is defined
-//
-// What waits to be sent goes through another one.
-//
-// Needs the permission smtp.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with DELETE /resources/v3alpha/smtp_providers/{id} (the `DeleteSMTPProvider` operationId).
-func (c *ClientWithResponses) DeleteSMTPProviderWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteSMTPProviderAnswer, error) {
-	rsp, err := c.DeleteSMTPProvider(ctx, id, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseDeleteSMTPProviderAnswer(rsp)
-}
-
-// GetSMTPProviderWithResponse Reads a provider
-//
-// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /resources/v3alpha/smtp_providers/{id} (the `GetSMTPProvider` operationId).
-func (c *ClientWithResponses) GetSMTPProviderWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetSMTPProviderAnswer, error) {
-	rsp, err := c.GetSMTPProvider(ctx, id, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseGetSMTPProviderAnswer(rsp)
-}
-
-// PatchSMTPProviderWithBodyWithResponse Changes the fields that are present
-//
-// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
-//
-// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with PATCH /resources/v3alpha/smtp_providers/{id} (the `PatchSMTPProvider` operationId).
-func (c *ClientWithResponses) PatchSMTPProviderWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchSMTPProviderAnswer, error) {
-	rsp, err := c.PatchSMTPProviderWithBody(ctx, id, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePatchSMTPProviderAnswer(rsp)
-}
-
-// PatchSMTPProviderWithResponse Changes the fields that are present
-//
-// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
-//
-// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with PATCH /resources/v3alpha/smtp_providers/{id} (the `PatchSMTPProvider` operationId).
-func (c *ClientWithResponses) PatchSMTPProviderWithResponse(ctx context.Context, id string, body PatchSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchSMTPProviderAnswer, error) {
-	rsp, err := c.PatchSMTPProvider(ctx, id, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePatchSMTPProviderAnswer(rsp)
-}
-
-// ActivateSMTPProviderWithResponse Has a context send its e-mails through this provider: it becomes active there, and all others that are active there inactive
-//
-// Contexts below are free to have one of their own.
-//
-// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_activate (the `ActivateSMTPProvider` operationId).
-func (c *ClientWithResponses) ActivateSMTPProviderWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ActivateSMTPProviderAnswer, error) {
-	rsp, err := c.ActivateSMTPProvider(ctx, id, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseActivateSMTPProviderAnswer(rsp)
-}
-
-// DeactivateSMTPProviderWithResponse Has a context not send its e-mails through this provider
-//
-// Without another one it sends none.
-//
-// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_deactivate (the `DeactivateSMTPProvider` operationId).
-func (c *ClientWithResponses) DeactivateSMTPProviderWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeactivateSMTPProviderAnswer, error) {
-	rsp, err := c.DeactivateSMTPProvider(ctx, id, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseDeactivateSMTPProviderAnswer(rsp)
-}
-
-// RotateSMTPProviderSigningKeyWithBodyWithResponse Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
-//
-// For a while both sign, so that the receiver can be given the new one without losing a call.
-//
-// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_rotate_signing_key (the `RotateSMTPProviderSigningKey` operationId).
-func (c *ClientWithResponses) RotateSMTPProviderSigningKeyWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateSMTPProviderSigningKeyAnswer, error) {
-	rsp, err := c.RotateSMTPProviderSigningKeyWithBody(ctx, id, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseRotateSMTPProviderSigningKeyAnswer(rsp)
-}
-
-// RotateSMTPProviderSigningKeyWithResponse Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
-//
-// For a while both sign, so that the receiver can be given the new one without losing a call.
-//
-// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_rotate_signing_key (the `RotateSMTPProviderSigningKey` operationId).
-func (c *ClientWithResponses) RotateSMTPProviderSigningKeyWithResponse(ctx context.Context, id string, body RotateSMTPProviderSigningKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateSMTPProviderSigningKeyAnswer, error) {
-	rsp, err := c.RotateSMTPProviderSigningKey(ctx, id, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseRotateSMTPProviderSigningKeyAnswer(rsp)
-}
-
-// TestSMTPProviderWithBodyWithResponse Sends one e-mail through this provider, active or not, and answers what came of it
-//
-// It changes nothing.
-//
-// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_test (the `TestSMTPProvider` operationId).
-func (c *ClientWithResponses) TestSMTPProviderWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestSMTPProviderAnswer, error) {
-	rsp, err := c.TestSMTPProviderWithBody(ctx, id, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseTestSMTPProviderAnswer(rsp)
-}
-
-// TestSMTPProviderWithResponse Sends one e-mail through this provider, active or not, and answers what came of it
-//
-// It changes nothing.
-//
-// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
-//
-// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_test (the `TestSMTPProvider` operationId).
-func (c *ClientWithResponses) TestSMTPProviderWithResponse(ctx context.Context, id string, body TestSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*TestSMTPProviderAnswer, error) {
-	rsp, err := c.TestSMTPProvider(ctx, id, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseTestSMTPProviderAnswer(rsp)
-}
-
 // CreateTargetWithBodyWithResponse Registers an endpoint that executions can call
 //
 // The answer has the key that calls to it are signed with (Standard Webhooks).
@@ -60994,6 +57699,55 @@ func (c *ClientWithResponses) DeletePersonalAccessTokenWithResponse(ctx context.
 	return ParseDeletePersonalAccessTokenAnswer(rsp)
 }
 
+// ResolveBrandingWithResponse Reads the properties as they apply in a context, and where they come from
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /settings/v3alpha/branding (the `ResolveBranding` operationId).
+func (c *ClientWithResponses) ResolveBrandingWithResponse(ctx context.Context, params *ResolveBrandingParams, reqEditors ...RequestEditorFn) (*ResolveBrandingAnswer, error) {
+	rsp, err := c.ResolveBranding(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResolveBrandingAnswer(rsp)
+}
+
+// SetBrandingWithBodyWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Colours that nobody could read together with those that apply are refused, with their contrast.
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+func (c *ClientWithResponses) SetBrandingWithBodyWithResponse(ctx context.Context, params *SetBrandingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetBrandingAnswer, error) {
+	rsp, err := c.SetBrandingWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetBrandingAnswer(rsp)
+}
+
+// SetBrandingWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Colours that nobody could read together with those that apply are refused, with their contrast.
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+func (c *ClientWithResponses) SetBrandingWithResponse(ctx context.Context, params *SetBrandingParams, body SetBrandingJSONRequestBody, reqEditors ...RequestEditorFn) (*SetBrandingAnswer, error) {
+	rsp, err := c.SetBranding(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetBrandingAnswer(rsp)
+}
+
 // ResolveLanguagesWithResponse Reads the settings as they apply in a context, and where they come from
 //
 // The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
@@ -61037,6 +57791,85 @@ func (c *ClientWithResponses) SetLanguagesWithResponse(ctx context.Context, para
 		return nil, err
 	}
 	return ParseSetLanguagesAnswer(rsp)
+}
+
+// ResolveMessageTextWithResponse Reads the words as they apply in a context, where they come from, and which variables they can name
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /settings/v3alpha/message_texts/{kind}/{language} (the `ResolveMessageText` operationId).
+func (c *ClientWithResponses) ResolveMessageTextWithResponse(ctx context.Context, kind ResolveMessageTextParamsKind, language string, params *ResolveMessageTextParams, reqEditors ...RequestEditorFn) (*ResolveMessageTextAnswer, error) {
+	rsp, err := c.ResolveMessageText(ctx, kind, language, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResolveMessageTextAnswer(rsp)
+}
+
+// SetMessageTextWithBodyWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+func (c *ClientWithResponses) SetMessageTextWithBodyWithResponse(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetMessageTextAnswer, error) {
+	rsp, err := c.SetMessageTextWithBody(ctx, kind, language, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetMessageTextAnswer(rsp)
+}
+
+// SetMessageTextWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+func (c *ClientWithResponses) SetMessageTextWithResponse(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, body SetMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*SetMessageTextAnswer, error) {
+	rsp, err := c.SetMessageText(ctx, kind, language, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetMessageTextAnswer(rsp)
+}
+
+// PreviewMessageTextWithBodyWithResponse Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+//
+// Nothing is sent or stored.
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+func (c *ClientWithResponses) PreviewMessageTextWithBodyWithResponse(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewMessageTextAnswer, error) {
+	rsp, err := c.PreviewMessageTextWithBody(ctx, kind, language, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewMessageTextAnswer(rsp)
+}
+
+// PreviewMessageTextWithResponse Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+//
+// Nothing is sent or stored.
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+func (c *ClientWithResponses) PreviewMessageTextWithResponse(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, body PreviewMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewMessageTextAnswer, error) {
+	rsp, err := c.PreviewMessageText(ctx, kind, language, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewMessageTextAnswer(rsp)
 }
 
 // ResetInstanceFeaturesWithResponse Resets all flags of the instance to those of the system
@@ -74807,2036 +71640,6 @@ func ParseProveSessionAnswer(rsp *http.Response) (*ProveSessionAnswer, error) {
 	return response, nil
 }
 
-// ParseCreateSMSProviderAnswer parses an HTTP response from a CreateSMSProviderWithResponse call
-func ParseCreateSMSProviderAnswer(rsp *http.Response) (*CreateSMSProviderAnswer, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &CreateSMSProviderAnswer{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
-		var dest CreateSMSProviderReply
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON201 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest BadRequest
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthenticated
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest PermissionDenied
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest BodyTooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMediaType
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest Blocked
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
-		var dest Refused
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON4XX = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	switch {
-	case rsp.StatusCode == 401:
-		var headers CreateSMSProviderAnswer401Headers
-		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.WWWAuthenticate = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 503:
-		var headers CreateSMSProviderAnswer503Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = value
-		}
-		response.Headers503 = &headers
-	}
-
-	return response, nil
-}
-
-// ParseSearchSMSProvidersAnswer parses an HTTP response from a SearchSMSProvidersWithResponse call
-func ParseSearchSMSProvidersAnswer(rsp *http.Response) (*SearchSMSProvidersAnswer, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &SearchSMSProvidersAnswer{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest SearchSMSProvidersReply
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest BadRequest
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthenticated
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest PermissionDenied
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest BodyTooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMediaType
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest Blocked
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
-		var dest Refused
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON4XX = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	switch {
-	case rsp.StatusCode == 401:
-		var headers SearchSMSProvidersAnswer401Headers
-		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.WWWAuthenticate = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 503:
-		var headers SearchSMSProvidersAnswer503Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = value
-		}
-		response.Headers503 = &headers
-	}
-
-	return response, nil
-}
-
-// ParseDeleteSMSProviderAnswer parses an HTTP response from a DeleteSMSProviderWithResponse call
-func ParseDeleteSMSProviderAnswer(rsp *http.Response) (*DeleteSMSProviderAnswer, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &DeleteSMSProviderAnswer{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest DeleteSMSProviderReply
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest BadRequest
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthenticated
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest PermissionDenied
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest Blocked
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
-		var dest Refused
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON4XX = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	switch {
-	case rsp.StatusCode == 401:
-		var headers DeleteSMSProviderAnswer401Headers
-		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.WWWAuthenticate = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 503:
-		var headers DeleteSMSProviderAnswer503Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = value
-		}
-		response.Headers503 = &headers
-	}
-
-	return response, nil
-}
-
-// ParseGetSMSProviderAnswer parses an HTTP response from a GetSMSProviderWithResponse call
-func ParseGetSMSProviderAnswer(rsp *http.Response) (*GetSMSProviderAnswer, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &GetSMSProviderAnswer{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest GetSMSProviderReply
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest BadRequest
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthenticated
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest PermissionDenied
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest Blocked
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
-		var dest Refused
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON4XX = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	switch {
-	case rsp.StatusCode == 401:
-		var headers GetSMSProviderAnswer401Headers
-		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.WWWAuthenticate = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 503:
-		var headers GetSMSProviderAnswer503Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = value
-		}
-		response.Headers503 = &headers
-	}
-
-	return response, nil
-}
-
-// ParsePatchSMSProviderAnswer parses an HTTP response from a PatchSMSProviderWithResponse call
-func ParsePatchSMSProviderAnswer(rsp *http.Response) (*PatchSMSProviderAnswer, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &PatchSMSProviderAnswer{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest PatchSMSProviderReply
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest BadRequest
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthenticated
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest PermissionDenied
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest BodyTooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMediaType
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest Blocked
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
-		var dest Refused
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON4XX = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	switch {
-	case rsp.StatusCode == 401:
-		var headers PatchSMSProviderAnswer401Headers
-		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.WWWAuthenticate = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 503:
-		var headers PatchSMSProviderAnswer503Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = value
-		}
-		response.Headers503 = &headers
-	}
-
-	return response, nil
-}
-
-// ParseActivateSMSProviderAnswer parses an HTTP response from a ActivateSMSProviderWithResponse call
-func ParseActivateSMSProviderAnswer(rsp *http.Response) (*ActivateSMSProviderAnswer, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ActivateSMSProviderAnswer{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ActivateSMSProviderReply
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest BadRequest
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthenticated
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest PermissionDenied
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest Blocked
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
-		var dest Refused
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON4XX = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	switch {
-	case rsp.StatusCode == 401:
-		var headers ActivateSMSProviderAnswer401Headers
-		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.WWWAuthenticate = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 503:
-		var headers ActivateSMSProviderAnswer503Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = value
-		}
-		response.Headers503 = &headers
-	}
-
-	return response, nil
-}
-
-// ParseDeactivateSMSProviderAnswer parses an HTTP response from a DeactivateSMSProviderWithResponse call
-func ParseDeactivateSMSProviderAnswer(rsp *http.Response) (*DeactivateSMSProviderAnswer, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &DeactivateSMSProviderAnswer{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest DeactivateSMSProviderReply
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest BadRequest
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthenticated
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest PermissionDenied
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest Blocked
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
-		var dest Refused
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON4XX = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	switch {
-	case rsp.StatusCode == 401:
-		var headers DeactivateSMSProviderAnswer401Headers
-		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.WWWAuthenticate = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 503:
-		var headers DeactivateSMSProviderAnswer503Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = value
-		}
-		response.Headers503 = &headers
-	}
-
-	return response, nil
-}
-
-// ParseRotateSMSProviderSigningKeyAnswer parses an HTTP response from a RotateSMSProviderSigningKeyWithResponse call
-func ParseRotateSMSProviderSigningKeyAnswer(rsp *http.Response) (*RotateSMSProviderSigningKeyAnswer, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &RotateSMSProviderSigningKeyAnswer{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest RotateSMSProviderSigningKeyReply
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest BadRequest
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthenticated
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest PermissionDenied
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest BodyTooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMediaType
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest Blocked
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
-		var dest Refused
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON4XX = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	switch {
-	case rsp.StatusCode == 401:
-		var headers RotateSMSProviderSigningKeyAnswer401Headers
-		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.WWWAuthenticate = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 503:
-		var headers RotateSMSProviderSigningKeyAnswer503Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = value
-		}
-		response.Headers503 = &headers
-	}
-
-	return response, nil
-}
-
-// ParseTestSMSProviderAnswer parses an HTTP response from a TestSMSProviderWithResponse call
-func ParseTestSMSProviderAnswer(rsp *http.Response) (*TestSMSProviderAnswer, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &TestSMSProviderAnswer{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest TestSMSProviderReply
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest BadRequest
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthenticated
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest PermissionDenied
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest BodyTooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMediaType
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest Blocked
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
-		var dest Refused
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON4XX = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	switch {
-	case rsp.StatusCode == 401:
-		var headers TestSMSProviderAnswer401Headers
-		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.WWWAuthenticate = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 503:
-		var headers TestSMSProviderAnswer503Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = value
-		}
-		response.Headers503 = &headers
-	}
-
-	return response, nil
-}
-
-// ParseCreateSMTPProviderAnswer parses an HTTP response from a CreateSMTPProviderWithResponse call
-func ParseCreateSMTPProviderAnswer(rsp *http.Response) (*CreateSMTPProviderAnswer, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &CreateSMTPProviderAnswer{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
-		var dest CreateSMTPProviderReply
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON201 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest BadRequest
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthenticated
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest PermissionDenied
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest BodyTooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMediaType
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest Blocked
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
-		var dest Refused
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON4XX = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	switch {
-	case rsp.StatusCode == 401:
-		var headers CreateSMTPProviderAnswer401Headers
-		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.WWWAuthenticate = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 503:
-		var headers CreateSMTPProviderAnswer503Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = value
-		}
-		response.Headers503 = &headers
-	}
-
-	return response, nil
-}
-
-// ParseSearchSMTPProvidersAnswer parses an HTTP response from a SearchSMTPProvidersWithResponse call
-func ParseSearchSMTPProvidersAnswer(rsp *http.Response) (*SearchSMTPProvidersAnswer, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &SearchSMTPProvidersAnswer{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest SearchSMTPProvidersReply
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest BadRequest
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthenticated
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest PermissionDenied
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest BodyTooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMediaType
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest Blocked
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
-		var dest Refused
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON4XX = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	switch {
-	case rsp.StatusCode == 401:
-		var headers SearchSMTPProvidersAnswer401Headers
-		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.WWWAuthenticate = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 503:
-		var headers SearchSMTPProvidersAnswer503Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = value
-		}
-		response.Headers503 = &headers
-	}
-
-	return response, nil
-}
-
-// ParseDeleteSMTPProviderAnswer parses an HTTP response from a DeleteSMTPProviderWithResponse call
-func ParseDeleteSMTPProviderAnswer(rsp *http.Response) (*DeleteSMTPProviderAnswer, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &DeleteSMTPProviderAnswer{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest DeleteSMTPProviderReply
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest BadRequest
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthenticated
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest PermissionDenied
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest Blocked
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
-		var dest Refused
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON4XX = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	switch {
-	case rsp.StatusCode == 401:
-		var headers DeleteSMTPProviderAnswer401Headers
-		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.WWWAuthenticate = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 503:
-		var headers DeleteSMTPProviderAnswer503Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = value
-		}
-		response.Headers503 = &headers
-	}
-
-	return response, nil
-}
-
-// ParseGetSMTPProviderAnswer parses an HTTP response from a GetSMTPProviderWithResponse call
-func ParseGetSMTPProviderAnswer(rsp *http.Response) (*GetSMTPProviderAnswer, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &GetSMTPProviderAnswer{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest GetSMTPProviderReply
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest BadRequest
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthenticated
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest PermissionDenied
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest Blocked
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
-		var dest Refused
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON4XX = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	switch {
-	case rsp.StatusCode == 401:
-		var headers GetSMTPProviderAnswer401Headers
-		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.WWWAuthenticate = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 503:
-		var headers GetSMTPProviderAnswer503Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = value
-		}
-		response.Headers503 = &headers
-	}
-
-	return response, nil
-}
-
-// ParsePatchSMTPProviderAnswer parses an HTTP response from a PatchSMTPProviderWithResponse call
-func ParsePatchSMTPProviderAnswer(rsp *http.Response) (*PatchSMTPProviderAnswer, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &PatchSMTPProviderAnswer{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest PatchSMTPProviderReply
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest BadRequest
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthenticated
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest PermissionDenied
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest BodyTooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMediaType
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest Blocked
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
-		var dest Refused
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON4XX = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	switch {
-	case rsp.StatusCode == 401:
-		var headers PatchSMTPProviderAnswer401Headers
-		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.WWWAuthenticate = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 503:
-		var headers PatchSMTPProviderAnswer503Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = value
-		}
-		response.Headers503 = &headers
-	}
-
-	return response, nil
-}
-
-// ParseActivateSMTPProviderAnswer parses an HTTP response from a ActivateSMTPProviderWithResponse call
-func ParseActivateSMTPProviderAnswer(rsp *http.Response) (*ActivateSMTPProviderAnswer, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ActivateSMTPProviderAnswer{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ActivateSMTPProviderReply
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest BadRequest
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthenticated
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest PermissionDenied
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest Blocked
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
-		var dest Refused
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON4XX = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	switch {
-	case rsp.StatusCode == 401:
-		var headers ActivateSMTPProviderAnswer401Headers
-		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.WWWAuthenticate = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 503:
-		var headers ActivateSMTPProviderAnswer503Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = value
-		}
-		response.Headers503 = &headers
-	}
-
-	return response, nil
-}
-
-// ParseDeactivateSMTPProviderAnswer parses an HTTP response from a DeactivateSMTPProviderWithResponse call
-func ParseDeactivateSMTPProviderAnswer(rsp *http.Response) (*DeactivateSMTPProviderAnswer, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &DeactivateSMTPProviderAnswer{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest DeactivateSMTPProviderReply
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest BadRequest
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthenticated
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest PermissionDenied
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest Blocked
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
-		var dest Refused
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON4XX = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	switch {
-	case rsp.StatusCode == 401:
-		var headers DeactivateSMTPProviderAnswer401Headers
-		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.WWWAuthenticate = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 503:
-		var headers DeactivateSMTPProviderAnswer503Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = value
-		}
-		response.Headers503 = &headers
-	}
-
-	return response, nil
-}
-
-// ParseRotateSMTPProviderSigningKeyAnswer parses an HTTP response from a RotateSMTPProviderSigningKeyWithResponse call
-func ParseRotateSMTPProviderSigningKeyAnswer(rsp *http.Response) (*RotateSMTPProviderSigningKeyAnswer, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &RotateSMTPProviderSigningKeyAnswer{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest RotateSMTPProviderSigningKeyReply
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest BadRequest
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthenticated
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest PermissionDenied
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest BodyTooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMediaType
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest Blocked
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
-		var dest Refused
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON4XX = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	switch {
-	case rsp.StatusCode == 401:
-		var headers RotateSMTPProviderSigningKeyAnswer401Headers
-		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.WWWAuthenticate = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 503:
-		var headers RotateSMTPProviderSigningKeyAnswer503Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = value
-		}
-		response.Headers503 = &headers
-	}
-
-	return response, nil
-}
-
-// ParseTestSMTPProviderAnswer parses an HTTP response from a TestSMTPProviderWithResponse call
-func ParseTestSMTPProviderAnswer(rsp *http.Response) (*TestSMTPProviderAnswer, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &TestSMTPProviderAnswer{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest TestSMTPProviderReply
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest BadRequest
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthenticated
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest PermissionDenied
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest BodyTooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMediaType
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest Blocked
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
-		var dest Refused
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON4XX = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	switch {
-	case rsp.StatusCode == 401:
-		var headers TestSMTPProviderAnswer401Headers
-		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.WWWAuthenticate = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 503:
-		var headers TestSMTPProviderAnswer503Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = value
-		}
-		response.Headers503 = &headers
-	}
-
-	return response, nil
-}
-
 // ParseCreateTargetAnswer parses an HTTP response from a CreateTargetWithResponse call
 func ParseCreateTargetAnswer(rsp *http.Response) (*CreateTargetAnswer, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -81618,6 +76421,230 @@ func ParseDeletePersonalAccessTokenAnswer(rsp *http.Response) (*DeletePersonalAc
 	return response, nil
 }
 
+// ParseResolveBrandingAnswer parses an HTTP response from a ResolveBrandingWithResponse call
+func ParseResolveBrandingAnswer(rsp *http.Response) (*ResolveBrandingAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResolveBrandingAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ResolveBrandingReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ResolveBrandingAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ResolveBrandingAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSetBrandingAnswer parses an HTTP response from a SetBrandingWithResponse call
+func ParseSetBrandingAnswer(rsp *http.Response) (*SetBrandingAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetBrandingAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SetBrandingReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SetBrandingAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SetBrandingAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseResolveLanguagesAnswer parses an HTTP response from a ResolveLanguagesWithResponse call
 func ParseResolveLanguagesAnswer(rsp *http.Response) (*ResolveLanguagesAnswer, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -81829,6 +76856,349 @@ func ParseSetLanguagesAnswer(rsp *http.Response) (*SetLanguagesAnswer, error) {
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers SetLanguagesAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseResolveMessageTextAnswer parses an HTTP response from a ResolveMessageTextWithResponse call
+func ParseResolveMessageTextAnswer(rsp *http.Response) (*ResolveMessageTextAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResolveMessageTextAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ResolveMessageTextReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ResolveMessageTextAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ResolveMessageTextAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSetMessageTextAnswer parses an HTTP response from a SetMessageTextWithResponse call
+func ParseSetMessageTextAnswer(rsp *http.Response) (*SetMessageTextAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetMessageTextAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SetMessageTextReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SetMessageTextAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SetMessageTextAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePreviewMessageTextAnswer parses an HTTP response from a PreviewMessageTextWithResponse call
+func ParsePreviewMessageTextAnswer(rsp *http.Response) (*PreviewMessageTextAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewMessageTextAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PreviewMessageTextReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PreviewMessageTextAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PreviewMessageTextAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {

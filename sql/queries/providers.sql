@@ -32,23 +32,3 @@ SELECT (EXISTS (SELECT FROM smtp_providers t WHERE t.instance_id = @instance_id 
 -- Whether an instance, or any organization in it, sends text messages at all.
 SELECT (EXISTS (SELECT FROM sms_providers t WHERE t.instance_id = @instance_id AND t.state_policy <> 2)
     OR EXISTS (SELECT FROM state_policies p WHERE p.instance_id = @instance_id AND p.org_id <> '' AND p.kind = 'sms_providers' AND p.state_policy = 1))::bool AS can;
-
--- name: SealedSMTPProviders :many
-SELECT instance_id, id, password, client_secret, signing_key, old_signing_key FROM smtp_providers
-WHERE (instance_id, id) > (@instance_id::text, @id::text) ORDER BY instance_id, id LIMIT @page_limit::int;
-
--- name: ResealSMTPProvider :execrows
--- Only if the secrets are still those that were read.
-UPDATE smtp_providers SET password = @password, client_secret = @client_secret, signing_key = @signing_key, old_signing_key = sqlc.narg(old_signing_key)
-WHERE instance_id = @instance_id AND id = @id AND password = @was_password AND client_secret = @was_client_secret
-    AND signing_key = @was_signing_key AND old_signing_key IS NOT DISTINCT FROM sqlc.narg(was_old_signing_key);
-
--- name: SealedSMSProviders :many
-SELECT instance_id, id, token, signing_key, old_signing_key FROM sms_providers
-WHERE (instance_id, id) > (@instance_id::text, @id::text) ORDER BY instance_id, id LIMIT @page_limit::int;
-
--- name: ResealSMSProvider :execrows
--- Only if the secrets are still those that were read.
-UPDATE sms_providers SET token = @token, signing_key = @signing_key, old_signing_key = sqlc.narg(old_signing_key)
-WHERE instance_id = @instance_id AND id = @id AND token = @was_token
-    AND signing_key = @was_signing_key AND old_signing_key IS NOT DISTINCT FROM sqlc.narg(was_old_signing_key);

@@ -174,7 +174,7 @@ const defaultOverlap = 24 * time.Hour
 func (p *providers[R, M]) newKey(row *R) (string, error) {
 	of := p.common(row)
 	made, text := webhook.NewKey()
-	sealed, err := p.Sealer.Seal(made, p.place(row, "signing_key"))
+	sealed, err := p.Sealer.Seal(made, p.place(row))
 	*of.Key = sealed
 	return text, p.sealing(err)
 }
@@ -202,7 +202,7 @@ func (p *providers[R, M]) seal(row *R, secrets given) error {
 		if is, err := p.open(row, one); err == nil && bytes.Equal(is, []byte(*said)) {
 			continue
 		}
-		sealed, err := p.Sealer.Seal([]byte(*said), p.place(row, one.column))
+		sealed, err := p.Sealer.Seal([]byte(*said), p.place(row))
 		if err != nil {
 			return p.sealing(err)
 		}
@@ -215,7 +215,7 @@ func (p *providers[R, M]) open(row *R, one *sealed) ([]byte, error) {
 	if len(*one.value) == 0 {
 		return nil, nil
 	}
-	return p.Sealer.Open(*one.value, p.place(row, one.column))
+	return p.Sealer.Open(*one.value, p.place(row))
 }
 
 // secret returns a secret of a row. One that does not open is a problem of the provider.
@@ -232,13 +232,9 @@ func (p *providers[R, M]) secret(row *R, column string) (string, error) {
 	return "", nil
 }
 
-func (p *providers[R, M]) place(row *R, column string) string {
+func (p *providers[R, M]) place(row *R) string {
 	of := p.common(row)
-	return place(p.name, column, of.InstanceID, of.ID)
-}
-
-func place(table, column, instanceID, id string) string {
-	return secret.Place(table+"."+column, instanceID, id)
+	return secret.Place(p.name, of.InstanceID, of.ID)
 }
 
 // callTimeout is how long an endpoint may take.
@@ -252,7 +248,7 @@ func (p *providers[R, M]) call(ctx context.Context, row *R, id string, body []by
 		sealed []byte
 		until  *time.Time
 	}{{*of.Key, nil}, {*of.OldKey, *of.OldKeyUntil}} {
-		if key, err := p.Sealer.Open(one.sealed, p.place(row, "signing_key")); err == nil {
+		if key, err := p.Sealer.Open(one.sealed, p.place(row)); err == nil {
 			target.Keys = append(target.Keys, webhook.Key{Secret: key, Until: one.until})
 		}
 	}

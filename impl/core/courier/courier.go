@@ -22,8 +22,6 @@ type Courier struct {
 	Out *outgoing.Client
 	// Now is the clock that the dates of e-mails are by.
 	Now func() time.Time
-	// Twilio is where Twilio's API is; "" is where it always is. Tests have one of their own.
-	Twilio string
 
 	idle   lines
 	tokens tokens

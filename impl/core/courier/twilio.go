@@ -1,7 +1,6 @@
 package courier
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,7 +54,7 @@ func (c *Courier) SMS(ctx context.Context, t *Twilio, m *SMS) error {
 	} else {
 		form.Set("MessagingServiceSid", t.MessagingService)
 	}
-	at := cmp.Or(c.Twilio, twilio) + "/2010-04-01/Accounts/" + url.PathEscape(t.AccountSID) + "/Messages.json"
+	at := c.Out.Origin(twilio + "/2010-04-01/Accounts/" + url.PathEscape(t.AccountSID) + "/Messages.json")
 	answer, err := c.Out.PostOnce(ctx, t.Key, at, formHeader(t.AccountSID, t.Token), []byte(form.Encode()), maxAnswer)
 	if err != nil {
 		return noAnswer(ctx, "Twilio", err)

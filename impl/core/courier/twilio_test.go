@@ -29,8 +29,7 @@ func TestTwilioIsAskedAsItsDocumentationSays(t *testing.T) {
 		_, _ = w.Write([]byte(body))
 	}))
 	t.Cleanup(api.Close)
-	c := courier.New(outgoing.New(outgoing.Config{Allow: outgoing.Loopback}), time.Now)
-	c.Twilio = api.URL
+	c := courier.New(outgoing.New(outgoing.Config{Allow: outgoing.Loopback, Origins: map[string]string{"https://api.twilio.com": api.URL}}), time.Now)
 	account := &courier.Twilio{Key: "k", AccountSID: "AC1", Token: password, From: "+41790000000"}
 	sms := &courier.SMS{ID: "1", To: "+41791111111", Text: "Your code: 1 & 2"}
 	if err := c.SMS(t.Context(), account, sms); err != nil {

@@ -36,6 +36,19 @@ type Config struct {
 	Ports map[string]string
 	// Roots are whom the certificates of servers have to be from; nil is the system's.
 	Roots *x509.CertPool
+	// Origins maps origins to those that stand in for them, for tests of what always
+	// calls the same server of somebody else.
+	Origins map[string]string
+}
+
+// Origin returns an address at the origin that stands in for its own, if one does.
+func (c *Client) Origin(address string) string {
+	for origin, to := range c.Origins {
+		if rest, ok := strings.CutPrefix(address, origin+"/"); ok {
+			return to + "/" + rest
+		}
+	}
+	return address
 }
 
 // Limits of one call (SEC-254).

@@ -482,7 +482,15 @@ type Flow struct {
 	// Whether the user is registering.
 	Registering bool `protobuf:"varint,17,opt,name=registering,proto3" json:"registering,omitempty"`
 	// What the next page tells first.
-	Notice        string `protobuf:"bytes,18,opt,name=notice,proto3" json:"notice,omitempty"`
+	Notice string `protobuf:"bytes,18,opt,name=notice,proto3" json:"notice,omitempty"`
+	// The identity provider to go to at once; empty: the user chooses.
+	IdpId string `protobuf:"bytes,19,opt,name=idp_id,json=idpId,proto3" json:"idp_id,omitempty"`
+	// The organization that a verified domain of the login name leads to.
+	DomainOrgId string `protobuf:"bytes,20,opt,name=domain_org_id,json=domainOrgId,proto3" json:"domain_org_id,omitempty"`
+	// Who the user is at an identity provider, while no user here is linked to that.
+	External *External `protobuf:"bytes,21,opt,name=external,proto3" json:"external,omitempty"`
+	// Whether that is to be linked to the user who signs in.
+	Linking       bool `protobuf:"varint,22,opt,name=linking,proto3" json:"linking,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -643,6 +651,363 @@ func (x *Flow) GetNotice() string {
 	return ""
 }
 
+func (x *Flow) GetIdpId() string {
+	if x != nil {
+		return x.IdpId
+	}
+	return ""
+}
+
+func (x *Flow) GetDomainOrgId() string {
+	if x != nil {
+		return x.DomainOrgId
+	}
+	return ""
+}
+
+func (x *Flow) GetExternal() *External {
+	if x != nil {
+		return x.External
+	}
+	return nil
+}
+
+func (x *Flow) GetLinking() bool {
+	if x != nil {
+		return x.Linking
+	}
+	return false
+}
+
+// Upstream is a round trip to an identity provider that is under way. It is the state
+// of the authorization request there (RFC 6749, section 4.1.1).
+type Upstream struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its ID, by which it counts once.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The SHA-256 of the value of the cookie of the browser that began it.
+	Browser []byte `protobuf:"bytes,2,opt,name=browser,proto3" json:"browser,omitempty"`
+	// When it began.
+	StartedAt int64 `protobuf:"varint,3,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// The provider.
+	ProviderId string `protobuf:"bytes,4,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	// What the ID token has to repeat.
+	Nonce string `protobuf:"bytes,5,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	// The code verifier (RFC 7636).
+	Verifier string `protobuf:"bytes,6,opt,name=verifier,proto3" json:"verifier,omitempty"`
+	// The issuer that has to answer; empty when it has no name.
+	Issuer string `protobuf:"bytes,7,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	// Where it has to answer.
+	RedirectUri string `protobuf:"bytes,8,opt,name=redirect_uri,json=redirectUri,proto3" json:"redirect_uri,omitempty"`
+	// The login that it is for.
+	Flow          *Flow `protobuf:"bytes,9,opt,name=flow,proto3" json:"flow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Upstream) Reset() {
+	*x = Upstream{}
+	mi := &file_writ_token_v1_token_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Upstream) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Upstream) ProtoMessage() {}
+
+func (x *Upstream) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_token_v1_token_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Upstream.ProtoReflect.Descriptor instead.
+func (*Upstream) Descriptor() ([]byte, []int) {
+	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Upstream) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Upstream) GetBrowser() []byte {
+	if x != nil {
+		return x.Browser
+	}
+	return nil
+}
+
+func (x *Upstream) GetStartedAt() int64 {
+	if x != nil {
+		return x.StartedAt
+	}
+	return 0
+}
+
+func (x *Upstream) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *Upstream) GetNonce() string {
+	if x != nil {
+		return x.Nonce
+	}
+	return ""
+}
+
+func (x *Upstream) GetVerifier() string {
+	if x != nil {
+		return x.Verifier
+	}
+	return ""
+}
+
+func (x *Upstream) GetIssuer() string {
+	if x != nil {
+		return x.Issuer
+	}
+	return ""
+}
+
+func (x *Upstream) GetRedirectUri() string {
+	if x != nil {
+		return x.RedirectUri
+	}
+	return ""
+}
+
+func (x *Upstream) GetFlow() *Flow {
+	if x != nil {
+		return x.Flow
+	}
+	return nil
+}
+
+// External is who a user is at an identity provider, as that has said: what came of one
+// round trip. It is good once, too.
+type External struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The ID of the round trip.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// When it ended.
+	EndedAt int64 `protobuf:"varint,2,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	// The provider.
+	ProviderId string `protobuf:"bytes,3,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	// Who it is there, for ever.
+	Subject string `protobuf:"bytes,4,opt,name=subject,proto3" json:"subject,omitempty"`
+	// Their name there.
+	Username string `protobuf:"bytes,5,opt,name=username,proto3" json:"username,omitempty"`
+	// Their e-mail address.
+	Email string `protobuf:"bytes,6,opt,name=email,proto3" json:"email,omitempty"`
+	// Whether the provider vouches for it.
+	IsEmailVerified bool `protobuf:"varint,7,opt,name=is_email_verified,json=isEmailVerified,proto3" json:"is_email_verified,omitempty"`
+	// Their given name.
+	GivenName string `protobuf:"bytes,8,opt,name=given_name,json=givenName,proto3" json:"given_name,omitempty"`
+	// Their family name.
+	FamilyName string `protobuf:"bytes,9,opt,name=family_name,json=familyName,proto3" json:"family_name,omitempty"`
+	// Their name for people.
+	DisplayName string `protobuf:"bytes,10,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	// What they are called.
+	Nickname string `protobuf:"bytes,11,opt,name=nickname,proto3" json:"nickname,omitempty"`
+	// Their language, as a tag.
+	Language string `protobuf:"bytes,12,opt,name=language,proto3" json:"language,omitempty"`
+	// When they authenticated there; 0 when that is not said.
+	AuthTime      int64 `protobuf:"varint,13,opt,name=auth_time,json=authTime,proto3" json:"auth_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *External) Reset() {
+	*x = External{}
+	mi := &file_writ_token_v1_token_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *External) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*External) ProtoMessage() {}
+
+func (x *External) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_token_v1_token_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use External.ProtoReflect.Descriptor instead.
+func (*External) Descriptor() ([]byte, []int) {
+	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *External) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *External) GetEndedAt() int64 {
+	if x != nil {
+		return x.EndedAt
+	}
+	return 0
+}
+
+func (x *External) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *External) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *External) GetUsername() string {
+	if x != nil {
+		return x.Username
+	}
+	return ""
+}
+
+func (x *External) GetEmail() string {
+	if x != nil {
+		return x.Email
+	}
+	return ""
+}
+
+func (x *External) GetIsEmailVerified() bool {
+	if x != nil {
+		return x.IsEmailVerified
+	}
+	return false
+}
+
+func (x *External) GetGivenName() string {
+	if x != nil {
+		return x.GivenName
+	}
+	return ""
+}
+
+func (x *External) GetFamilyName() string {
+	if x != nil {
+		return x.FamilyName
+	}
+	return ""
+}
+
+func (x *External) GetDisplayName() string {
+	if x != nil {
+		return x.DisplayName
+	}
+	return ""
+}
+
+func (x *External) GetNickname() string {
+	if x != nil {
+		return x.Nickname
+	}
+	return ""
+}
+
+func (x *External) GetLanguage() string {
+	if x != nil {
+		return x.Language
+	}
+	return ""
+}
+
+func (x *External) GetAuthTime() int64 {
+	if x != nil {
+		return x.AuthTime
+	}
+	return 0
+}
+
+// SignedOut is a logout that leads on to the identity provider, and back from it.
+type SignedOut struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where the browser goes then: an address that was registered; empty when it stays.
+	To string `protobuf:"bytes,1,opt,name=to,proto3" json:"to,omitempty"`
+	// When it began.
+	StartedAt     int64 `protobuf:"varint,2,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignedOut) Reset() {
+	*x = SignedOut{}
+	mi := &file_writ_token_v1_token_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignedOut) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignedOut) ProtoMessage() {}
+
+func (x *SignedOut) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_token_v1_token_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignedOut.ProtoReflect.Descriptor instead.
+func (*SignedOut) Descriptor() ([]byte, []int) {
+	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *SignedOut) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *SignedOut) GetStartedAt() int64 {
+	if x != nil {
+		return x.StartedAt
+	}
+	return 0
+}
+
 // KnownBrowser is a browser that has signed users in.
 type KnownBrowser struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -656,7 +1021,7 @@ type KnownBrowser struct {
 
 func (x *KnownBrowser) Reset() {
 	*x = KnownBrowser{}
-	mi := &file_writ_token_v1_token_proto_msgTypes[4]
+	mi := &file_writ_token_v1_token_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -668,7 +1033,7 @@ func (x *KnownBrowser) String() string {
 func (*KnownBrowser) ProtoMessage() {}
 
 func (x *KnownBrowser) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_token_v1_token_proto_msgTypes[4]
+	mi := &file_writ_token_v1_token_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -681,7 +1046,7 @@ func (x *KnownBrowser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KnownBrowser.ProtoReflect.Descriptor instead.
 func (*KnownBrowser) Descriptor() ([]byte, []int) {
-	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{4}
+	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *KnownBrowser) GetId() string {
@@ -711,7 +1076,7 @@ type KnownUser struct {
 
 func (x *KnownUser) Reset() {
 	*x = KnownUser{}
-	mi := &file_writ_token_v1_token_proto_msgTypes[5]
+	mi := &file_writ_token_v1_token_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -723,7 +1088,7 @@ func (x *KnownUser) String() string {
 func (*KnownUser) ProtoMessage() {}
 
 func (x *KnownUser) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_token_v1_token_proto_msgTypes[5]
+	mi := &file_writ_token_v1_token_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -736,7 +1101,7 @@ func (x *KnownUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KnownUser.ProtoReflect.Descriptor instead.
 func (*KnownUser) Descriptor() ([]byte, []int) {
-	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{5}
+	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *KnownUser) GetUserId() string {
@@ -767,7 +1132,7 @@ type Door struct {
 
 func (x *Door) Reset() {
 	*x = Door{}
-	mi := &file_writ_token_v1_token_proto_msgTypes[6]
+	mi := &file_writ_token_v1_token_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -779,7 +1144,7 @@ func (x *Door) String() string {
 func (*Door) ProtoMessage() {}
 
 func (x *Door) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_token_v1_token_proto_msgTypes[6]
+	mi := &file_writ_token_v1_token_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -792,7 +1157,7 @@ func (x *Door) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Door.ProtoReflect.Descriptor instead.
 func (*Door) Descriptor() ([]byte, []int) {
-	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{6}
+	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Door) GetUser() *KnownUser {
@@ -822,7 +1187,7 @@ type Form struct {
 
 func (x *Form) Reset() {
 	*x = Form{}
-	mi := &file_writ_token_v1_token_proto_msgTypes[7]
+	mi := &file_writ_token_v1_token_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -834,7 +1199,7 @@ func (x *Form) String() string {
 func (*Form) ProtoMessage() {}
 
 func (x *Form) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_token_v1_token_proto_msgTypes[7]
+	mi := &file_writ_token_v1_token_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -847,7 +1212,7 @@ func (x *Form) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Form.ProtoReflect.Descriptor instead.
 func (*Form) Descriptor() ([]byte, []int) {
-	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{7}
+	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Form) GetBrowser() []byte {
@@ -913,7 +1278,7 @@ const file_writ_token_v1_token_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18\f \x01(\x03R\texpiresAt\x12\x16\n" +
 	"\x06claims\x18\r \x03(\tR\x06claims\x12'\n" +
-	"\x0fuser_generation\x18\x0e \x01(\x05R\x0euserGeneration\"\xf8\x03\n" +
+	"\x0fuser_generation\x18\x0e \x01(\x05R\x0euserGeneration\"\x82\x05\n" +
 	"\x04Flow\x12\x18\n" +
 	"\abrowser\x18\x01 \x01(\fR\abrowser\x12\x1d\n" +
 	"\n" +
@@ -939,7 +1304,45 @@ const file_writ_token_v1_token_proto_rawDesc = "" +
 	"\fcode_user_id\x18\x10 \x01(\tR\n" +
 	"codeUserId\x12 \n" +
 	"\vregistering\x18\x11 \x01(\bR\vregistering\x12\x16\n" +
-	"\x06notice\x18\x12 \x01(\tR\x06notice\"N\n" +
+	"\x06notice\x18\x12 \x01(\tR\x06notice\x12\x15\n" +
+	"\x06idp_id\x18\x13 \x01(\tR\x05idpId\x12\"\n" +
+	"\rdomain_org_id\x18\x14 \x01(\tR\vdomainOrgId\x123\n" +
+	"\bexternal\x18\x15 \x01(\v2\x17.writ.token.v1.ExternalR\bexternal\x12\x18\n" +
+	"\alinking\x18\x16 \x01(\bR\alinking\"\x8a\x02\n" +
+	"\bUpstream\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\abrowser\x18\x02 \x01(\fR\abrowser\x12\x1d\n" +
+	"\n" +
+	"started_at\x18\x03 \x01(\x03R\tstartedAt\x12\x1f\n" +
+	"\vprovider_id\x18\x04 \x01(\tR\n" +
+	"providerId\x12\x14\n" +
+	"\x05nonce\x18\x05 \x01(\tR\x05nonce\x12\x1a\n" +
+	"\bverifier\x18\x06 \x01(\tR\bverifier\x12\x16\n" +
+	"\x06issuer\x18\a \x01(\tR\x06issuer\x12!\n" +
+	"\fredirect_uri\x18\b \x01(\tR\vredirectUri\x12'\n" +
+	"\x04flow\x18\t \x01(\v2\x13.writ.token.v1.FlowR\x04flow\"\x86\x03\n" +
+	"\bExternal\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
+	"\bended_at\x18\x02 \x01(\x03R\aendedAt\x12\x1f\n" +
+	"\vprovider_id\x18\x03 \x01(\tR\n" +
+	"providerId\x12\x18\n" +
+	"\asubject\x18\x04 \x01(\tR\asubject\x12\x1a\n" +
+	"\busername\x18\x05 \x01(\tR\busername\x12\x14\n" +
+	"\x05email\x18\x06 \x01(\tR\x05email\x12*\n" +
+	"\x11is_email_verified\x18\a \x01(\bR\x0fisEmailVerified\x12\x1d\n" +
+	"\n" +
+	"given_name\x18\b \x01(\tR\tgivenName\x12\x1f\n" +
+	"\vfamily_name\x18\t \x01(\tR\n" +
+	"familyName\x12!\n" +
+	"\fdisplay_name\x18\n" +
+	" \x01(\tR\vdisplayName\x12\x1a\n" +
+	"\bnickname\x18\v \x01(\tR\bnickname\x12\x1a\n" +
+	"\blanguage\x18\f \x01(\tR\blanguage\x12\x1b\n" +
+	"\tauth_time\x18\r \x01(\x03R\bauthTime\":\n" +
+	"\tSignedOut\x12\x0e\n" +
+	"\x02to\x18\x01 \x01(\tR\x02to\x12\x1d\n" +
+	"\n" +
+	"started_at\x18\x02 \x01(\x03R\tstartedAt\"N\n" +
 	"\fKnownBrowser\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12.\n" +
 	"\x05users\x18\x02 \x03(\v2\x18.writ.token.v1.KnownUserR\x05users\"D\n" +
@@ -968,25 +1371,30 @@ func file_writ_token_v1_token_proto_rawDescGZIP() []byte {
 	return file_writ_token_v1_token_proto_rawDescData
 }
 
-var file_writ_token_v1_token_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_writ_token_v1_token_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_writ_token_v1_token_proto_goTypes = []any{
 	(*AccessToken)(nil),  // 0: writ.token.v1.AccessToken
 	(*RefreshToken)(nil), // 1: writ.token.v1.RefreshToken
 	(*Code)(nil),         // 2: writ.token.v1.Code
 	(*Flow)(nil),         // 3: writ.token.v1.Flow
-	(*KnownBrowser)(nil), // 4: writ.token.v1.KnownBrowser
-	(*KnownUser)(nil),    // 5: writ.token.v1.KnownUser
-	(*Door)(nil),         // 6: writ.token.v1.Door
-	(*Form)(nil),         // 7: writ.token.v1.Form
+	(*Upstream)(nil),     // 4: writ.token.v1.Upstream
+	(*External)(nil),     // 5: writ.token.v1.External
+	(*SignedOut)(nil),    // 6: writ.token.v1.SignedOut
+	(*KnownBrowser)(nil), // 7: writ.token.v1.KnownBrowser
+	(*KnownUser)(nil),    // 8: writ.token.v1.KnownUser
+	(*Door)(nil),         // 9: writ.token.v1.Door
+	(*Form)(nil),         // 10: writ.token.v1.Form
 }
 var file_writ_token_v1_token_proto_depIdxs = []int32{
-	5, // 0: writ.token.v1.KnownBrowser.users:type_name -> writ.token.v1.KnownUser
-	5, // 1: writ.token.v1.Door.user:type_name -> writ.token.v1.KnownUser
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	5, // 0: writ.token.v1.Flow.external:type_name -> writ.token.v1.External
+	3, // 1: writ.token.v1.Upstream.flow:type_name -> writ.token.v1.Flow
+	8, // 2: writ.token.v1.KnownBrowser.users:type_name -> writ.token.v1.KnownUser
+	8, // 3: writ.token.v1.Door.user:type_name -> writ.token.v1.KnownUser
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_writ_token_v1_token_proto_init() }
@@ -1000,7 +1408,7 @@ func file_writ_token_v1_token_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_token_v1_token_proto_rawDesc), len(file_writ_token_v1_token_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

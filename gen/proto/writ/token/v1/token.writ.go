@@ -265,6 +265,127 @@ func (m *Flow) AppendJSON(b []byte) []byte {
 	b = append(b, "\"notice\":"...)
 	b = wire.AppendString(b, m.GetNotice())
 	b = append(b, ',')
+	b = append(b, "\"idpId\":"...)
+	b = wire.AppendString(b, m.GetIdpId())
+	b = append(b, ',')
+	b = append(b, "\"domainOrgId\":"...)
+	b = wire.AppendString(b, m.GetDomainOrgId())
+	b = append(b, ',')
+	if v := m.GetExternal(); v != nil {
+		b = append(b, "\"external\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	b = append(b, "\"linking\":"...)
+	b = strconv.AppendBool(b, m.GetLinking())
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *Upstream) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"id\":"...)
+	b = wire.AppendString(b, m.GetId())
+	b = append(b, ',')
+	b = append(b, "\"browser\":"...)
+	b = wire.AppendBytes(b, m.GetBrowser())
+	b = append(b, ',')
+	b = append(b, "\"startedAt\":"...)
+	b = wire.AppendInt64(b, m.GetStartedAt())
+	b = append(b, ',')
+	b = append(b, "\"providerId\":"...)
+	b = wire.AppendString(b, m.GetProviderId())
+	b = append(b, ',')
+	b = append(b, "\"nonce\":"...)
+	b = wire.AppendString(b, m.GetNonce())
+	b = append(b, ',')
+	b = append(b, "\"verifier\":"...)
+	b = wire.AppendString(b, m.GetVerifier())
+	b = append(b, ',')
+	b = append(b, "\"issuer\":"...)
+	b = wire.AppendString(b, m.GetIssuer())
+	b = append(b, ',')
+	b = append(b, "\"redirectUri\":"...)
+	b = wire.AppendString(b, m.GetRedirectUri())
+	b = append(b, ',')
+	if v := m.GetFlow(); v != nil {
+		b = append(b, "\"flow\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *External) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"id\":"...)
+	b = wire.AppendString(b, m.GetId())
+	b = append(b, ',')
+	b = append(b, "\"endedAt\":"...)
+	b = wire.AppendInt64(b, m.GetEndedAt())
+	b = append(b, ',')
+	b = append(b, "\"providerId\":"...)
+	b = wire.AppendString(b, m.GetProviderId())
+	b = append(b, ',')
+	b = append(b, "\"subject\":"...)
+	b = wire.AppendString(b, m.GetSubject())
+	b = append(b, ',')
+	b = append(b, "\"username\":"...)
+	b = wire.AppendString(b, m.GetUsername())
+	b = append(b, ',')
+	b = append(b, "\"email\":"...)
+	b = wire.AppendString(b, m.GetEmail())
+	b = append(b, ',')
+	b = append(b, "\"isEmailVerified\":"...)
+	b = strconv.AppendBool(b, m.GetIsEmailVerified())
+	b = append(b, ',')
+	b = append(b, "\"givenName\":"...)
+	b = wire.AppendString(b, m.GetGivenName())
+	b = append(b, ',')
+	b = append(b, "\"familyName\":"...)
+	b = wire.AppendString(b, m.GetFamilyName())
+	b = append(b, ',')
+	b = append(b, "\"displayName\":"...)
+	b = wire.AppendString(b, m.GetDisplayName())
+	b = append(b, ',')
+	b = append(b, "\"nickname\":"...)
+	b = wire.AppendString(b, m.GetNickname())
+	b = append(b, ',')
+	b = append(b, "\"language\":"...)
+	b = wire.AppendString(b, m.GetLanguage())
+	b = append(b, ',')
+	b = append(b, "\"authTime\":"...)
+	b = wire.AppendInt64(b, m.GetAuthTime())
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *SignedOut) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"to\":"...)
+	b = wire.AppendString(b, m.GetTo())
+	b = append(b, ',')
+	b = append(b, "\"startedAt\":"...)
+	b = wire.AppendInt64(b, m.GetStartedAt())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma

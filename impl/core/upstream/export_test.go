@@ -1,0 +1,4 @@
+package upstream
+
+// IsAzureIssuer is isAzureIssuer.
+var IsAzureIssuer = isAzureIssuer
