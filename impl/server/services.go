@@ -24,6 +24,8 @@ import (
 	schemav3 "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
 	settingsv3 "github.com/writ-id/writ/gen/proto/writ/settings/v3alpha"
+	smsv3 "github.com/writ-id/writ/gen/proto/writ/sms/v3alpha"
+	smtpv3 "github.com/writ-id/writ/gen/proto/writ/smtp/v3alpha"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/api/action"
 	"github.com/writ-id/writ/impl/api/app"
@@ -42,9 +44,11 @@ import (
 	"github.com/writ-id/writ/impl/api/message"
 	"github.com/writ-id/writ/impl/api/org"
 	"github.com/writ-id/writ/impl/api/project"
+	"github.com/writ-id/writ/impl/api/provider"
 	"github.com/writ-id/writ/impl/api/schema"
 	"github.com/writ-id/writ/impl/api/session"
 	"github.com/writ-id/writ/impl/api/user"
+	"github.com/writ-id/writ/impl/core/courier"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/secret"
@@ -59,6 +63,8 @@ type Services struct {
 	Sessions *session.Service
 	Users    *user.Service
 	Apps     *app.Service
+	SMTP     *provider.SMTP
+	SMS      *provider.SMS
 	IDPs     *idp.Service
 	Links    *idplink.Service
 
@@ -70,6 +76,7 @@ type Services struct {
 type common struct {
 	roles      *policy.Roles
 	targets    *webhook.Caller
+	courier    *courier.Courier
 	sealer     secret.Sealer
 	operations *policy.Operations
 	rules      *policy.Validator
@@ -91,7 +98,7 @@ func serve[S any](description *grpc.ServiceDesc, mount func(*wire.Transports, S,
 // is served is what conditions can name, what the reference page lists and what
 // reflection shows.
 func NewServices(env resource.Env, roles *policy.Roles, targets *webhook.Caller, sealer secret.Sealer) (*Services, error) {
-	c := common{roles: roles, targets: targets, sealer: sealer}
+	c := common{roles: roles, targets: targets, courier: courier.New(targets.Out, targets.Now), sealer: sealer}
 	names := []string{actionv3.ServiceActions_ServiceDesc.ServiceName}
 	for _, one := range c.others(env).all {
 		names = append(names, one.description.ServiceName)
@@ -121,7 +128,9 @@ func (c common) others(env resource.Env) *Services {
 	orgs, users, apps := org.New(env, domains), user.New(env), app.New(env)
 	sessions, links, idps := session.New(env, factors, users), idplink.New(env), idp.New(env, c.sealer)
 	owners := instance.Owners{Domains: domains, Orgs: orgs, Users: users, Memberships: memberships}
-	return &Services{common: c, Sessions: sessions, Users: users, Apps: apps, IDPs: idps, Links: links, all: []service{
+	carriers := provider.Config{Env: env, Sealer: c.sealer, Courier: c.courier, Caller: c.targets}
+	smtp, sms := provider.NewSMTP(carriers), provider.NewSMS(carriers)
+	return &Services{common: c, Sessions: sessions, Users: users, Apps: apps, IDPs: idps, Links: links, SMTP: smtp, SMS: sms, all: []service{
 		serve[appv3.ServiceAppsServer](&appv3.ServiceApps_ServiceDesc, appv3.MountServiceApps, apps),
 		serve[authenticatorv3.ServiceUserAuthenticatorsServer](&authenticatorv3.ServiceUserAuthenticators_ServiceDesc, authenticatorv3.MountServiceUserAuthenticators, authenticator.New(env, factors)),
 		serve[settingsv3.ServiceBrandingSettingsServer](&settingsv3.ServiceBrandingSettings_ServiceDesc, settingsv3.MountServiceBrandingSettings, branding.New(env)),
@@ -140,6 +149,8 @@ func (c common) others(env resource.Env) *Services {
 		serve[projectv3.ServiceProjectsServer](&projectv3.ServiceProjects_ServiceDesc, projectv3.MountServiceProjects, project.New(env, memberships)),
 		serve[schemav3.ServiceUserSchemasServer](&schemav3.ServiceUserSchemas_ServiceDesc, schemav3.MountServiceUserSchemas, schema.New(env)),
 		serve[sessionv3.ServiceSessionsServer](&sessionv3.ServiceSessions_ServiceDesc, sessionv3.MountServiceSessions, sessions),
+		serve[smsv3.ServiceSMSProvidersServer](&smsv3.ServiceSMSProviders_ServiceDesc, smsv3.MountServiceSMSProviders, sms),
+		serve[smtpv3.ServiceSMTPProvidersServer](&smtpv3.ServiceSMTPProviders_ServiceDesc, smtpv3.MountServiceSMTPProviders, smtp),
 		serve[userv3.ServiceUsersServer](&userv3.ServiceUsers_ServiceDesc, userv3.MountServiceUsers, users),
 	}}
 }
