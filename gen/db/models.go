@@ -237,6 +237,20 @@ type Idp struct {
 	OfInstance            *string                 `db:"of_instance"`
 }
 
+type IdpLink struct {
+	InstanceID       string    `db:"instance_id"`
+	ID               string    `db:"id"`
+	OrgID            string    `db:"org_id"`
+	UserID           string    `db:"user_id"`
+	IdpInstanceID    string    `db:"idp_instance_id"`
+	IdpID            string    `db:"idp_id"`
+	ExternalUserID   string    `db:"external_user_id"`
+	ExternalUsername string    `db:"external_username"`
+	Sequence         int64     `db:"sequence"`
+	CreationDate     time.Time `db:"creation_date"`
+	ChangeDate       time.Time `db:"change_date"`
+}
+
 type Instance struct {
 	ID                     string    `db:"id"`
 	Name                   string    `db:"name"`
@@ -463,6 +477,9 @@ type Session struct {
 	TotpVerifiedAt     *time.Time      `db:"totp_verified_at"`
 	OtpSmsVerifiedAt   *time.Time      `db:"otp_sms_verified_at"`
 	OtpEmailVerifiedAt *time.Time      `db:"otp_email_verified_at"`
+	IntentVerifiedAt   *time.Time      `db:"intent_verified_at"`
+	IntentAuthTime     *time.Time      `db:"intent_auth_time"`
+	IdpID              string          `db:"idp_id"`
 	Sequence           int64           `db:"sequence"`
 	CreationDate       time.Time       `db:"creation_date"`
 	ChangeDate         time.Time       `db:"change_date"`
@@ -485,6 +502,9 @@ type SessionRow struct {
 	TotpVerifiedAt     *time.Time      `db:"totp_verified_at"`
 	OtpSmsVerifiedAt   *time.Time      `db:"otp_sms_verified_at"`
 	OtpEmailVerifiedAt *time.Time      `db:"otp_email_verified_at"`
+	IntentVerifiedAt   *time.Time      `db:"intent_verified_at"`
+	IntentAuthTime     *time.Time      `db:"intent_auth_time"`
+	IdpID              string          `db:"idp_id"`
 	Sequence           int64           `db:"sequence"`
 	CreationDate       time.Time       `db:"creation_date"`
 	ChangeDate         time.Time       `db:"change_date"`

@@ -482,6 +482,24 @@ func (e IDPFieldName) Valid() bool {
 	}
 }
 
+// Defines values for IDPLinkFieldName.
+const (
+	IDPLINKFIELDNAMECREATIONDATE IDPLinkFieldName = "IDP_LINK_FIELD_NAME_CREATION_DATE"
+	IDPLINKFIELDNAMEUNSPECIFIED  IDPLinkFieldName = "IDP_LINK_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the IDPLinkFieldName enum.
+func (e IDPLinkFieldName) Valid() bool {
+	switch e {
+	case IDPLINKFIELDNAMECREATIONDATE:
+		return true
+	case IDPLINKFIELDNAMEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for InstanceFieldName.
 const (
 	INSTANCEFIELDNAMECHANGEDATE   InstanceFieldName = "INSTANCE_FIELD_NAME_CHANGE_DATE"
@@ -2270,6 +2288,12 @@ type ActivateUserSchemaReply struct {
 	Details Details `json:"details"`
 }
 
+// AddIDPLinkReply AddIDPLinkResponse is the response of AddIDPLink.
+type AddIDPLinkReply struct {
+	// Details ID, sequence and date of the new link.
+	Details Details `json:"details"`
+}
+
 // AddOTPEmailReply AddOTPEmailResponse is the response of AddOTPEmail.
 type AddOTPEmailReply struct {
 	// Details ID, sequence and date of the new registration.
@@ -2368,7 +2392,7 @@ type AppKey struct {
 	// ExpirationDate When it ends; it does not when omitted. In the future.
 	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
 
-	// PublicKey A public key as PEM: RSA of at least 2048 bits, ECDSA on P-256, P-384 or P-521, or Ed25519. Without it an RSA key is made.
+	// PublicKey A public key as PEM or JWK: RSA of at least 2048 bits, ECDSA on P-256, P-384 or P-521, or Ed25519. Without it an RSA key is made.
 	PublicKey *string `json:"publicKey,omitempty"`
 }
 
@@ -3584,6 +3608,9 @@ type Factor struct {
 
 // Factors Factors are what is proven in a session.
 type Factors struct {
+	// Intent An identity provider, with which the user signed in on the login pages.
+	Intent *IntentFactor `json:"intent,omitempty"`
+
 	// OtpEmail A code by e-mail.
 	OtpEmail *Factor `json:"otpEmail,omitempty"`
 
@@ -4000,6 +4027,27 @@ type GetIDP struct {
 
 	// Type What it speaks.
 	Type ProviderType `json:"type"`
+}
+
+// GetIDPLink GetIDPLink is a link with its details.
+type GetIDPLink struct {
+	// CreationDate When it was made.
+	CreationDate time.Time `json:"creationDate"`
+
+	// Details When and where it last changed.
+	Details Details `json:"details"`
+
+	// ExternalUserID Who the user is there.
+	ExternalUserID string `json:"externalUserId"`
+
+	// ExternalUsername What they are called there, as of the last login.
+	ExternalUsername string `json:"externalUsername"`
+
+	// IdpID The provider.
+	IdpID string `json:"idpId"`
+
+	// UserID The user.
+	UserID string `json:"userId"`
 }
 
 // GetInstance GetInstance is an instance with its details.
@@ -4823,6 +4871,30 @@ type IDPIDFilter struct {
 	ID *string `json:"id,omitempty"`
 }
 
+// IDPLink IDPLink is an account at an identity provider that signs a user in.
+type IDPLink struct {
+	// ExternalUserID Who the user is there: what the provider never gives to somebody else, such as the claim sub, or the number of a GitHub account.
+	ExternalUserID string `json:"externalUserId"`
+
+	// ExternalUsername What they are called there, for people.
+	ExternalUsername *string `json:"externalUsername,omitempty"`
+
+	// IdpID The provider.
+	IdpID string `json:"idpId"`
+}
+
+// IDPLinkFieldName IDPLinkFieldName is a column that links can be sorted by.
+type IDPLinkFieldName string
+
+// IDPLinkSearchFilter IDPLinkSearchFilter is one condition a link has to meet.
+type IDPLinkSearchFilter struct {
+	// ExternalUserID By who the user is there, to the letter.
+	ExternalUserID *IDFilter `json:"externalUserId,omitempty"`
+
+	// IdpID By the provider.
+	IdpID *IDFilter `json:"idpId,omitempty"`
+}
+
 // IDPOutput IDP is what all identity providers have, whatever their type.
 type IDPOutput struct {
 	// Name A name for people, shown on the button of the login pages.
@@ -4980,6 +5052,15 @@ type InstanceSearchFilter struct {
 
 	// Name By name.
 	Name *NameFilter `json:"name,omitempty"`
+}
+
+// IntentFactor IntentFactor is an identity provider that a user signed in with.
+type IntentFactor struct {
+	// IdpID The provider.
+	IdpID string `json:"idpId"`
+
+	// VerifiedAt When that was last.
+	VerifiedAt time.Time `json:"verifiedAt"`
 }
 
 // Introspection What an access token is (RFC 7662, section 2.2); more claims by its scopes.
@@ -5226,7 +5307,7 @@ type MachineKey struct {
 	// ExpirationDate When it expires, in the future; absent: never.
 	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
 
-	// PublicKey A public key in PEM (PUBLIC KEY or RSA PUBLIC KEY): RSA of 2048 to 8192 bits, EC on P-256, P-384 or P-521, or Ed25519. Without it a pair is made.
+	// PublicKey A public key in PEM (PUBLIC KEY or RSA PUBLIC KEY) or as a JWK: RSA of 2048 to 8192 bits, EC on P-256, P-384 or P-521, or Ed25519. Without it a pair is made.
 	PublicKey *string `json:"publicKey,omitempty"`
 
 	// Type What pair to make.
@@ -6712,6 +6793,12 @@ type RegenerateSecretReply struct {
 	Details Details `json:"details"`
 }
 
+// RemoveIDPLinkReply RemoveIDPLinkResponse is the response of RemoveIDPLink.
+type RemoveIDPLinkReply struct {
+	// Details Sequence and date of the removal.
+	Details Details `json:"details"`
+}
+
 // RemoveOTPEmailReply RemoveOTPEmailResponse is the response of RemoveOTPEmail.
 type RemoveOTPEmailReply struct {
 	// Details Sequence and date of the removal.
@@ -7356,6 +7443,18 @@ type SearchExecutionsReply struct {
 
 	// Result The matches.
 	Result []GetExecution `json:"result"`
+}
+
+// SearchIDPLinksReply SearchIDPLinksResponse is the response of SearchIDPLinks.
+type SearchIDPLinksReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetIDPLink `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn IDPLinkFieldName `json:"sortingColumn"`
 }
 
 // SearchIDPsReply SearchIDPsResponse is the response of SearchIDPs.
@@ -10054,6 +10153,24 @@ type ListAuthenticatorsParams struct {
 	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
 }
 
+// SearchIDPLinksJSONBody defines parameters for SearchIDPLinks.
+type SearchIDPLinksJSONBody = []IDPLinkSearchFilter
+
+// SearchIDPLinksParams defines parameters for SearchIDPLinks.
+type SearchIDPLinksParams struct {
+	// QueryOffset The number of matches to skip.
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *IDPLinkFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
 // AuthorizeFormFormdataRequestBody defines body for AuthorizeForm for application/x-www-form-urlencoded ContentType.
 type AuthorizeFormFormdataRequestBody = AuthorizationRequest
 
@@ -10362,6 +10479,12 @@ type SetInstanceFeaturesJSONRequestBody = SetFeatures
 
 // SetSystemFeaturesJSONRequestBody defines body for SetSystemFeatures for application/json ContentType.
 type SetSystemFeaturesJSONRequestBody = SetFeatures
+
+// AddIDPLinkJSONRequestBody defines body for AddIDPLink for application/json ContentType.
+type AddIDPLinkJSONRequestBody = IDPLink
+
+// SearchIDPLinksJSONRequestBody defines body for SearchIDPLinks for application/json ContentType.
+type SearchIDPLinksJSONRequestBody = SearchIDPLinksJSONBody
 
 // AddOTPEmailJSONRequestBody defines body for AddOTPEmail for application/json ContentType.
 type AddOTPEmailJSONRequestBody = OTPEmail
@@ -13370,6 +13493,59 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v3alpha/users/{userId}/authenticators (the `ListAuthenticators` operationId).
 	ListAuthenticators(ctx context.Context, userID string, params *ListAuthenticatorsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddIDPLinkWithBody Links an account at an identity provider to a human user
+	//
+	// Whoever signs in with it is that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
+	//
+	// Needs the permission user.write where the object is.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/idps (the `AddIDPLink` operationId).
+	AddIDPLinkWithBody(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddIDPLink Links an account at an identity provider to a human user
+	//
+	// Whoever signs in with it is that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
+	//
+	// Needs the permission user.write where the object is.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/idps (the `AddIDPLink` operationId).
+	AddIDPLink(ctx context.Context, userID string, body AddIDPLinkJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchIDPLinksWithBody Searches the links of a user
+	//
+	// The filters of the list combine with AND; an empty list finds all.
+	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/idps/_search (the `SearchIDPLinks` operationId).
+	SearchIDPLinksWithBody(ctx context.Context, userID string, params *SearchIDPLinksParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchIDPLinks Searches the links of a user
+	//
+	// The filters of the list combine with AND; an empty list finds all.
+	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/idps/_search (the `SearchIDPLinks` operationId).
+	SearchIDPLinks(ctx context.Context, userID string, params *SearchIDPLinksParams, body SearchIDPLinksJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RemoveIDPLink Removes a link
+	//
+	// Everything that the user is signed in to ends.
+	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+	//
+	// Corresponds with DELETE /v3alpha/users/{userId}/idps/{id} (the `RemoveIDPLink` operationId).
+	RemoveIDPLink(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AddOTPEmailWithBody Adds an e-mail address to a user, to which one-time passwords are sent
 	//
@@ -19333,6 +19509,109 @@ func (c *Client) SetSystemFeatures(ctx context.Context, body SetSystemFeaturesJS
 // Corresponds with GET /v3alpha/users/{userId}/authenticators (the `ListAuthenticators` operationId).
 func (c *Client) ListAuthenticators(ctx context.Context, userID string, params *ListAuthenticatorsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListAuthenticatorsRequest(c.Server, userID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddIDPLinkWithBody Links an account at an identity provider to a human user
+//
+// Whoever signs in with it is that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
+//
+// Needs the permission user.write where the object is.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/idps (the `AddIDPLink` operationId).
+func (c *Client) AddIDPLinkWithBody(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddIDPLinkRequestWithBody(c.Server, userID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddIDPLink Links an account at an identity provider to a human user
+//
+// Whoever signs in with it is that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
+//
+// Needs the permission user.write where the object is.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/idps (the `AddIDPLink` operationId).
+func (c *Client) AddIDPLink(ctx context.Context, userID string, body AddIDPLinkJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddIDPLinkRequest(c.Server, userID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchIDPLinksWithBody Searches the links of a user
+//
+// The filters of the list combine with AND; an empty list finds all.
+//
+// Needs the permission user.read where the object is, or that it concerns the caller's own user.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/idps/_search (the `SearchIDPLinks` operationId).
+func (c *Client) SearchIDPLinksWithBody(ctx context.Context, userID string, params *SearchIDPLinksParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchIDPLinksRequestWithBody(c.Server, userID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchIDPLinks Searches the links of a user
+//
+// The filters of the list combine with AND; an empty list finds all.
+//
+// Needs the permission user.read where the object is, or that it concerns the caller's own user.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/idps/_search (the `SearchIDPLinks` operationId).
+func (c *Client) SearchIDPLinks(ctx context.Context, userID string, params *SearchIDPLinksParams, body SearchIDPLinksJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchIDPLinksRequest(c.Server, userID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RemoveIDPLink Removes a link
+//
+// Everything that the user is signed in to ends.
+//
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+//
+// Corresponds with DELETE /v3alpha/users/{userId}/idps/{id} (the `RemoveIDPLink` operationId).
+func (c *Client) RemoveIDPLink(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRemoveIDPLinkRequest(c.Server, userID, id)
 	if err != nil {
 		return nil, err
 	}
@@ -32316,6 +32595,204 @@ func NewListAuthenticatorsRequest(server string, userID string, params *ListAuth
 	return req, nil
 }
 
+// NewAddIDPLinkRequest calls the generic AddIDPLink builder with application/json body
+func NewAddIDPLinkRequest(server string, userID string, body AddIDPLinkJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAddIDPLinkRequestWithBody(server, userID, "application/json", bodyReader)
+}
+
+// NewAddIDPLinkRequestWithBody constructs an http.Request for the AddIDPLink method, with any body, and a specified content type
+func NewAddIDPLinkRequestWithBody(server string, userID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/idps", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchIDPLinksRequest calls the generic SearchIDPLinks builder with application/json body
+func NewSearchIDPLinksRequest(server string, userID string, params *SearchIDPLinksParams, body SearchIDPLinksJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchIDPLinksRequestWithBody(server, userID, params, "application/json", bodyReader)
+}
+
+// NewSearchIDPLinksRequestWithBody constructs an http.Request for the SearchIDPLinks method, with any body, and a specified content type
+func NewSearchIDPLinksRequestWithBody(server string, userID string, params *SearchIDPLinksParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/idps/_search", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRemoveIDPLinkRequest constructs an http.Request for the RemoveIDPLink method
+func NewRemoveIDPLinkRequest(server string, userID string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/idps/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewAddOTPEmailRequest calls the generic AddOTPEmail builder with application/json body
 func NewAddOTPEmailRequest(server string, userID string, body AddOTPEmailJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -35811,6 +36288,61 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v3alpha/users/{userId}/authenticators (the `ListAuthenticators` operationId).
 	ListAuthenticatorsWithResponse(ctx context.Context, userID string, params *ListAuthenticatorsParams, reqEditors ...RequestEditorFn) (*ListAuthenticatorsAnswer, error)
+
+	// AddIDPLinkWithBodyWithResponse Links an account at an identity provider to a human user
+	//
+	// Whoever signs in with it is that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
+	//
+	// Needs the permission user.write where the object is.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/idps (the `AddIDPLink` operationId).
+	AddIDPLinkWithBodyWithResponse(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddIDPLinkAnswer, error)
+
+	// AddIDPLinkWithResponse Links an account at an identity provider to a human user
+	//
+	// Whoever signs in with it is that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
+	//
+	// Needs the permission user.write where the object is.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/idps (the `AddIDPLink` operationId).
+	AddIDPLinkWithResponse(ctx context.Context, userID string, body AddIDPLinkJSONRequestBody, reqEditors ...RequestEditorFn) (*AddIDPLinkAnswer, error)
+
+	// SearchIDPLinksWithBodyWithResponse Searches the links of a user
+	//
+	// The filters of the list combine with AND; an empty list finds all.
+	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/idps/_search (the `SearchIDPLinks` operationId).
+	SearchIDPLinksWithBodyWithResponse(ctx context.Context, userID string, params *SearchIDPLinksParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchIDPLinksAnswer, error)
+
+	// SearchIDPLinksWithResponse Searches the links of a user
+	//
+	// The filters of the list combine with AND; an empty list finds all.
+	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/idps/_search (the `SearchIDPLinks` operationId).
+	SearchIDPLinksWithResponse(ctx context.Context, userID string, params *SearchIDPLinksParams, body SearchIDPLinksJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchIDPLinksAnswer, error)
+
+	// RemoveIDPLinkWithResponse Removes a link
+	//
+	// Everything that the user is signed in to ends.
+	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v3alpha/users/{userId}/idps/{id} (the `RemoveIDPLink` operationId).
+	RemoveIDPLinkWithResponse(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*RemoveIDPLinkAnswer, error)
 
 	// AddOTPEmailWithBodyWithResponse Adds an e-mail address to a user, to which one-time passwords are sent
 	//
@@ -59051,6 +59583,374 @@ func (r ListAuthenticatorsAnswer) ContentType() string {
 	return ""
 }
 
+// AddIDPLinkAnswer401Headers the declared response headers of an HTTP 401 response for AddIDPLink
+type AddIDPLinkAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// AddIDPLinkAnswer503Headers the declared response headers of an HTTP 503 response for AddIDPLink
+type AddIDPLinkAnswer503Headers struct {
+	RetryAfter int
+}
+
+type AddIDPLinkAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *AddIDPLinkReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *AddIDPLinkAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *AddIDPLinkAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r AddIDPLinkAnswer) GetJSON201() *AddIDPLinkReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r AddIDPLinkAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r AddIDPLinkAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r AddIDPLinkAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r AddIDPLinkAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r AddIDPLinkAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r AddIDPLinkAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r AddIDPLinkAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r AddIDPLinkAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r AddIDPLinkAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r AddIDPLinkAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r AddIDPLinkAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r AddIDPLinkAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AddIDPLinkAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AddIDPLinkAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AddIDPLinkAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchIDPLinksAnswer401Headers the declared response headers of an HTTP 401 response for SearchIDPLinks
+type SearchIDPLinksAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchIDPLinksAnswer503Headers the declared response headers of an HTTP 503 response for SearchIDPLinks
+type SearchIDPLinksAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchIDPLinksAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchIDPLinksReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchIDPLinksAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchIDPLinksAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchIDPLinksAnswer) GetJSON200() *SearchIDPLinksReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchIDPLinksAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchIDPLinksAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchIDPLinksAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchIDPLinksAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchIDPLinksAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchIDPLinksAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchIDPLinksAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchIDPLinksAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchIDPLinksAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchIDPLinksAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchIDPLinksAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchIDPLinksAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchIDPLinksAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchIDPLinksAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RemoveIDPLinkAnswer401Headers the declared response headers of an HTTP 401 response for RemoveIDPLink
+type RemoveIDPLinkAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// RemoveIDPLinkAnswer503Headers the declared response headers of an HTTP 503 response for RemoveIDPLink
+type RemoveIDPLinkAnswer503Headers struct {
+	RetryAfter int
+}
+
+type RemoveIDPLinkAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RemoveIDPLinkReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *RemoveIDPLinkAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RemoveIDPLinkAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RemoveIDPLinkAnswer) GetJSON200() *RemoveIDPLinkReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RemoveIDPLinkAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RemoveIDPLinkAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RemoveIDPLinkAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RemoveIDPLinkAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RemoveIDPLinkAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r RemoveIDPLinkAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RemoveIDPLinkAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RemoveIDPLinkAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RemoveIDPLinkAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RemoveIDPLinkAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RemoveIDPLinkAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RemoveIDPLinkAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // AddOTPEmailAnswer401Headers the declared response headers of an HTTP 401 response for AddOTPEmail
 type AddOTPEmailAnswer401Headers struct {
 	WWWAuthenticate string
@@ -64972,6 +65872,91 @@ func (c *ClientWithResponses) ListAuthenticatorsWithResponse(ctx context.Context
 		return nil, err
 	}
 	return ParseListAuthenticatorsAnswer(rsp)
+}
+
+// AddIDPLinkWithBodyWithResponse Links an account at an identity provider to a human user
+//
+// Whoever signs in with it is that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
+//
+// Needs the permission user.write where the object is.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/idps (the `AddIDPLink` operationId).
+func (c *ClientWithResponses) AddIDPLinkWithBodyWithResponse(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddIDPLinkAnswer, error) {
+	rsp, err := c.AddIDPLinkWithBody(ctx, userID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddIDPLinkAnswer(rsp)
+}
+
+// AddIDPLinkWithResponse Links an account at an identity provider to a human user
+//
+// Whoever signs in with it is that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
+//
+// Needs the permission user.write where the object is.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/idps (the `AddIDPLink` operationId).
+func (c *ClientWithResponses) AddIDPLinkWithResponse(ctx context.Context, userID string, body AddIDPLinkJSONRequestBody, reqEditors ...RequestEditorFn) (*AddIDPLinkAnswer, error) {
+	rsp, err := c.AddIDPLink(ctx, userID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddIDPLinkAnswer(rsp)
+}
+
+// SearchIDPLinksWithBodyWithResponse Searches the links of a user
+//
+// The filters of the list combine with AND; an empty list finds all.
+//
+// Needs the permission user.read where the object is, or that it concerns the caller's own user.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/idps/_search (the `SearchIDPLinks` operationId).
+func (c *ClientWithResponses) SearchIDPLinksWithBodyWithResponse(ctx context.Context, userID string, params *SearchIDPLinksParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchIDPLinksAnswer, error) {
+	rsp, err := c.SearchIDPLinksWithBody(ctx, userID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchIDPLinksAnswer(rsp)
+}
+
+// SearchIDPLinksWithResponse Searches the links of a user
+//
+// The filters of the list combine with AND; an empty list finds all.
+//
+// Needs the permission user.read where the object is, or that it concerns the caller's own user.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/idps/_search (the `SearchIDPLinks` operationId).
+func (c *ClientWithResponses) SearchIDPLinksWithResponse(ctx context.Context, userID string, params *SearchIDPLinksParams, body SearchIDPLinksJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchIDPLinksAnswer, error) {
+	rsp, err := c.SearchIDPLinks(ctx, userID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchIDPLinksAnswer(rsp)
+}
+
+// RemoveIDPLinkWithResponse Removes a link
+//
+// Everything that the user is signed in to ends.
+//
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v3alpha/users/{userId}/idps/{id} (the `RemoveIDPLink` operationId).
+func (c *ClientWithResponses) RemoveIDPLinkWithResponse(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*RemoveIDPLinkAnswer, error) {
+	rsp, err := c.RemoveIDPLink(ctx, userID, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRemoveIDPLinkAnswer(rsp)
 }
 
 // AddOTPEmailWithBodyWithResponse Adds an e-mail address to a user, to which one-time passwords are sent
@@ -87260,6 +88245,356 @@ func ParseListAuthenticatorsAnswer(rsp *http.Response) (*ListAuthenticatorsAnswe
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers ListAuthenticatorsAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseAddIDPLinkAnswer parses an HTTP response from a AddIDPLinkWithResponse call
+func ParseAddIDPLinkAnswer(rsp *http.Response) (*AddIDPLinkAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AddIDPLinkAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest AddIDPLinkReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers AddIDPLinkAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers AddIDPLinkAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchIDPLinksAnswer parses an HTTP response from a SearchIDPLinksWithResponse call
+func ParseSearchIDPLinksAnswer(rsp *http.Response) (*SearchIDPLinksAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchIDPLinksAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchIDPLinksReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchIDPLinksAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchIDPLinksAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRemoveIDPLinkAnswer parses an HTTP response from a RemoveIDPLinkWithResponse call
+func ParseRemoveIDPLinkAnswer(rsp *http.Response) (*RemoveIDPLinkAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RemoveIDPLinkAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RemoveIDPLinkReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers RemoveIDPLinkAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers RemoveIDPLinkAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {

@@ -156,7 +156,7 @@ func New(c Config) (*Server, error) {
 	s := &Server{Config: c, health: health.NewServer(), bodies: &bodies{most: bodyMemory}}
 	// From what knows nobody to what knows all: each is made of those before it, and what
 	// remembers something of the database says so.
-	s.env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: s.memory.forget, Inbox: c.Inbox}
+	s.env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: s.memory.forget, Origin: s.origin, Inbox: c.Inbox}
 	roles, err := policy.NewRoles()
 	if err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func New(c Config) (*Server, error) {
 	s.memory.of(keys.Drop)
 	box := &token.Box{DB: c.DB, Sealer: c.Sealer, Now: c.Now}
 	s.pages = login.New(login.Config{
-		Env: s.env, Roles: roles, Sessions: services.Sessions, Users: services.Users, Box: box, Sealer: c.Sealer, Logger: c.Logger,
+		Env: s.env, Roles: roles, Sessions: services.Sessions, Users: services.Users, Links: services.Links, Box: box, Sealer: c.Sealer, Logger: c.Logger,
 		Instance: func(r *http.Request) (*policy.Instance, error) { return instances.Public(r.Context(), r.Host) },
 		Issuer: func(r *http.Request) string {
 			instance, err := instances.Public(r.Context(), r.Host)
@@ -204,6 +204,7 @@ func New(c Config) (*Server, error) {
 			return s.issuer(r.Host, instance)
 		},
 	})
+	s.memory.of(s.pages.Forget)
 	s.public = oidc.New(oidc.Config{
 		Env: endpoint.Env{
 			Env: s.env, Instance: instances.Public, Issuer: s.issuer, Refuse: s.refuse, Pages: s.pages, Logger: c.Logger, Dev: c.Dev != nil,
@@ -256,18 +257,25 @@ func (s *Server) https() bool { return s.External.Scheme != "http" }
 // else of the request decides (SEC-215, SEC-220), but in development, where it is
 // what was asked for.
 func (s *Server) issuer(host string, instance *policy.Instance) string {
-	scheme := "http"
-	if s.https() {
-		scheme = "https"
-	}
 	if s.Dev != nil {
-		return scheme + "://" + strings.ToLower(host)
+		return s.scheme() + "://" + strings.ToLower(host)
 	}
-	issuer := scheme + "://" + instance.Host
+	return s.origin(instance.Host)
+}
+
+func (s *Server) scheme() string {
+	if s.https() {
+		return "https"
+	}
+	return "http"
+}
+
+// origin returns the origin at a domain, for what knows no request.
+func (s *Server) origin(domain string) string {
 	if s.External.Port != "" {
-		issuer += ":" + s.External.Port
+		domain += ":" + s.External.Port
 	}
-	return issuer
+	return s.scheme() + "://" + domain
 }
 
 func newHTTP(handler http.Handler, c Config) *http.Server {

@@ -38,11 +38,13 @@ import (
 	"github.com/writ-id/writ/impl/api/feature"
 	"github.com/writ-id/writ/impl/api/grant"
 	"github.com/writ-id/writ/impl/api/idp"
+	"github.com/writ-id/writ/impl/api/idplink"
 	"github.com/writ-id/writ/impl/api/instance"
 	"github.com/writ-id/writ/impl/api/language"
 	"github.com/writ-id/writ/impl/api/membership"
 	"github.com/writ-id/writ/impl/api/message"
 	"github.com/writ-id/writ/impl/api/org"
+	"github.com/writ-id/writ/impl/api/outbox"
 	"github.com/writ-id/writ/impl/api/project"
 	"github.com/writ-id/writ/impl/api/provider"
 	"github.com/writ-id/writ/impl/api/schema"
@@ -66,6 +68,7 @@ type Services struct {
 	SMTP     *provider.SMTP
 	SMS      *provider.SMS
 	IDPs     *idp.Service
+	Links    *idplink.Service
 
 	all []service
 	common
@@ -125,25 +128,26 @@ func (c common) others(env resource.Env) *Services {
 	roles := c.roles
 	domains, memberships, factors := domain.New(env, c.targets.Out), membership.New(env, roles), authenticator.NewFactors(env, c.sealer)
 	orgs, users, apps := org.New(env, domains), user.New(env), app.New(env)
-	idps := idp.New(env, c.sealer)
-	sessions := session.New(env, factors, users)
+	sessions, links, idps := session.New(env, factors, users), idplink.New(env), idp.New(env, c.sealer)
 	owners := instance.Owners{Domains: domains, Orgs: orgs, Users: users, Memberships: memberships}
 	carriers := provider.Config{Env: env, Sealer: c.sealer, Courier: c.courier, Caller: c.targets}
 	smtp, sms := provider.NewSMTP(carriers), provider.NewSMS(carriers)
-	return &Services{common: c, Sessions: sessions, Users: users, Apps: apps, IDPs: idps, SMTP: smtp, SMS: sms, all: []service{
+	return &Services{common: c, Sessions: sessions, Users: users, Apps: apps, IDPs: idps, Links: links, SMTP: smtp, SMS: sms, all: []service{
 		serve[appv3.ServiceAppsServer](&appv3.ServiceApps_ServiceDesc, appv3.MountServiceApps, apps),
 		serve[authenticatorv3.ServiceUserAuthenticatorsServer](&authenticatorv3.ServiceUserAuthenticators_ServiceDesc, authenticatorv3.MountServiceUserAuthenticators, authenticator.New(env, factors)),
 		serve[settingsv3.ServiceBrandingSettingsServer](&settingsv3.ServiceBrandingSettings_ServiceDesc, settingsv3.MountServiceBrandingSettings, branding.New(env)),
+		serve[settingsv3.ServiceMessageTextSettingsServer](&settingsv3.ServiceMessageTextSettings_ServiceDesc, settingsv3.MountServiceMessageTextSettings, message.NewTexts(env)),
 		serve[actionv3.ServiceDeliveriesServer](&actionv3.ServiceDeliveries_ServiceDesc, actionv3.MountServiceDeliveries, delivery.New(env)),
 		serve[domainv3.ServiceDomainsServer](&domainv3.ServiceDomains_ServiceDesc, domainv3.MountServiceDomains, domains),
 		serve[eventv3.ServiceEventsServer](&eventv3.ServiceEvents_ServiceDesc, eventv3.MountServiceEvents, audit.New(env)),
 		serve[featurev2.ServiceFeaturesServer](&featurev2.ServiceFeatures_ServiceDesc, featurev2.MountServiceFeatures, feature.New(env)),
 		serve[grantv3.ServiceGrantsServer](&grantv3.ServiceGrants_ServiceDesc, grantv3.MountServiceGrants, grant.New(env)),
 		serve[idpv3.ServiceIdentityProvidersServer](&idpv3.ServiceIdentityProviders_ServiceDesc, idpv3.MountServiceIdentityProviders, idps),
+		serve[idpv3.ServiceUserIDPLinksServer](&idpv3.ServiceUserIDPLinks_ServiceDesc, idpv3.MountServiceUserIDPLinks, links),
 		serve[instancev3.ServiceInstancesServer](&instancev3.ServiceInstances_ServiceDesc, instancev3.MountServiceInstances, instance.New(env, owners, roles)),
 		serve[languagev3.ServiceLanguageSettingsServer](&languagev3.ServiceLanguageSettings_ServiceDesc, languagev3.MountServiceLanguageSettings, language.New(env)),
 		serve[membershipv3.ServiceMembershipsServer](&membershipv3.ServiceMemberships_ServiceDesc, membershipv3.MountServiceMemberships, memberships),
-		serve[messagev3.ServiceMessagesServer](&messagev3.ServiceMessages_ServiceDesc, messagev3.MountServiceMessages, message.New(env)),
+		serve[messagev3.ServiceMessagesServer](&messagev3.ServiceMessages_ServiceDesc, messagev3.MountServiceMessages, outbox.New(env)),
 		serve[orgv3.ServiceOrganizationsServer](&orgv3.ServiceOrganizations_ServiceDesc, orgv3.MountServiceOrganizations, orgs),
 		serve[projectv3.ServiceProjectsServer](&projectv3.ServiceProjects_ServiceDesc, projectv3.MountServiceProjects, project.New(env, memberships)),
 		serve[schemav3.ServiceUserSchemasServer](&schemav3.ServiceUserSchemas_ServiceDesc, schemav3.MountServiceUserSchemas, schema.New(env)),

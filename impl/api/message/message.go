@@ -14,7 +14,6 @@ import (
 
 	"github.com/writ-id/writ/gen/db"
 	messagev3 "github.com/writ-id/writ/gen/proto/writ/message/v3alpha"
-	languages "github.com/writ-id/writ/impl/api/language"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/setting"
 )
@@ -40,7 +39,7 @@ func (k Kind) String() string {
 type Message struct {
 	InstanceID, OrgID, UserID string
 	Kind                      Kind
-	Template                  string // a text of package texts
+	Template                  string // a kind of message: kinds
 	Recipient                 string // an e-mail address or a phone number
 	Language                  string // what the user prefers; the settings decide where it is not offered
 	Data                      Data
@@ -53,6 +52,8 @@ type Data struct {
 	Domain  string // where it is good
 	Name    string // of the user
 	Link    string // to a page of ours; '' in texts without one
+
+	Username string // a new one
 }
 
 // payload is the part of a message that may hold a code.
@@ -76,19 +77,15 @@ func Queue(ctx context.Context, tx db.DBTX, env *resource.Env, m *Message) error
 		}
 		return err
 	}
-	said, err := setting.Read(ctx, tx, m.InstanceID, m.OrgID, languages.Subject)
+	said, err := setting.Read(ctx, tx, m.InstanceID, m.OrgID, subjects(m.Template)...)
 	if err != nil {
 		return err
 	}
-	offered, err := languages.Offered(said)
+	language, words, err := render(m, said, env.OriginOf(m.Data.Domain))
 	if err != nil {
 		return err
 	}
-	language, text, err := render(m, offered)
-	if err != nil {
-		return err
-	}
-	body, err := json.Marshal(text)
+	body, err := json.Marshal(words)
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,17 @@ type Env struct {
 	// Inbox is set where messages are read from where they are queued, as in development:
 	// then they need no provider.
 	Inbox bool
+	// Origin returns the scheme, host and port of the node at a domain of an instance, for
+	// addresses in messages; nil where none are made.
+	Origin func(domain string) string
+}
+
+// OriginOf returns the origin at a domain of an instance, "" when it is not known.
+func (e *Env) OriginOf(domain string) string {
+	if e.Origin == nil || domain == "" {
+		return ""
+	}
+	return e.Origin(domain)
 }
 
 // In returns env with everything within a transaction.

@@ -46,6 +46,7 @@ type page struct {
 	status int
 
 	Words  words
+	Brand  brand
 	Style  string
 	Title  string // of the window
 	Head   string
@@ -61,8 +62,10 @@ type page struct {
 	Submit string
 	Links  []link
 	Other  []link // each a form with one button
-	Cancel link   // the way back to the client, a form too; empty when none waits
-	Errors []fieldError
+	// Providers are the buttons of identity providers, one form.
+	Providers []link
+	Cancel    link // the way back to the client, a form too; empty when none waits
+	Errors    []fieldError
 
 	Accounts []account
 
@@ -97,7 +100,7 @@ func (v *visit) page(name string, action template.URL) *page {
 		name: "form.html", status: http.StatusOK, Words: v.words, Action: action,
 		Head: v.words.get(name + ".head"), Submit: v.words.get(name + ".submit"),
 	}
-	p.Title = v.words.get("title", p.Head)
+	p.Title = v.words.title(p.Head, hostOf(v.r))
 	if v.words.has(name + ".lead") {
 		p.Lead = v.words.get(name + ".lead")
 	}
@@ -112,6 +115,21 @@ func (v *visit) page(name string, action template.URL) *page {
 
 // link returns a link to a page of the flow; render completes it.
 func (v *visit) link(name, path string) link { return link{v.words.get("link." + name), path} }
+
+// renderWith is render with the buttons of the identity providers that count in the flow. Who
+// is linking an identity has come from one.
+func (v *visit) renderWith(p *page, mistakes []mistake) error {
+	offered, err := v.offer()
+	if err != nil {
+		return err
+	}
+	if !v.flow.GetLinking() {
+		for _, one := range offered {
+			p.Providers = append(p.Providers, link{v.words.get("external.continue", one.Name), one.ID})
+		}
+	}
+	return v.render(p, mistakes)
+}
 
 // render shows a page of the flow with the mistakes that were made on it.
 func (v *visit) render(p *page, mistakes []mistake) error {
@@ -157,13 +175,17 @@ func (v *visit) render(p *page, mistakes []mistake) error {
 		p.Reveal = template.JS(reveal) //nolint:gosec // our own file
 	}
 	v.leave()
-	v.show(v.w, v.r, p, formTargets(v.flow.GetRequest()))
+	targets := formTargets(v.flow.GetRequest())
+	if len(p.Providers) > 0 {
+		targets = v.beyond(targets)
+	}
+	v.show(v.w, v.r, p, targets)
 	return nil
 }
 
 // show writes a page. Its form may go to ourselves and to what targets allow.
 func (p *Pages) show(w http.ResponseWriter, r *http.Request, shown *page, targets string) {
-	shown.Style = styleURL
+	shown.Style, shown.Brand = styleURL, shown.Words.brand(hostOf(r))
 	var body bytes.Buffer
 	if err := templates.ExecuteTemplate(&body, shown.name, shown); err != nil {
 		p.Logger.ErrorContext(r.Context(), "a page cannot be shown", "page", shown.name, "err", err)
@@ -177,7 +199,7 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, shown *page, target
 	case shown.Reveal != "":
 		script = revealHash
 	}
-	secureHeaders(w, p.secure(r), targets, script)
+	secureHeaders(w, p.secure(r), targets, script, shown.Words.scene.hash)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Language", shown.Words.language)
 	w.WriteHeader(shown.status)
@@ -186,8 +208,8 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, shown *page, target
 
 // secureHeaders sets what keeps a page from running, loading, being framed by and
 // telling others anything (SEC-146, SEC-147, SEC-148).
-func secureHeaders(w http.ResponseWriter, secure bool, targets, script string) {
-	policy := "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action " + targets
+func secureHeaders(w http.ResponseWriter, secure bool, targets, script, style string) {
+	policy := "default-src 'none'; style-src " + strings.TrimSpace("'self' "+style) + "; img-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action " + targets
 	if script != "" {
 		policy += "; script-src " + script
 	}
@@ -211,6 +233,21 @@ func formTargets(request string) string {
 		return "'self' " + targets
 	}
 	return "'self'"
+}
+
+// beyond adds to targets where the buttons of identity providers lead: wherever those send
+// the browser on, which nobody here knows; in development, to servers on this machine.
+func (v *visit) beyond(targets string) string {
+	more := []string{"https:"}
+	if !v.Pages.secure(v.r) {
+		more = append(more, "http://localhost:*", "http://127.0.0.1:*")
+	}
+	for _, one := range more {
+		if !slices.Contains(strings.Fields(targets), one) {
+			targets += " " + one
+		}
+	}
+	return targets
 }
 
 // clientTargets returns where a form may lead that ends at a client. Chromium holds
@@ -261,6 +298,9 @@ func serveStyle(w http.ResponseWriter, r *http.Request) {
 }
 
 var preparedStyle = &compress.Prepared{Plain: style}
+
+// hostOf returns the host that a request was made to, without its port.
+func hostOf(r *http.Request) string { return policy.CanonicalHost(r.Host) }
 
 // requestID returns the ID that the server gave a request.
 func requestID(r *http.Request) string { return policy.RequestFrom(r.Context()).ID }
