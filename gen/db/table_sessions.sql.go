@@ -27,7 +27,7 @@ func (q *Queries) SessionsDelete(ctx context.Context, db DBTX, arg SessionsDelet
 }
 
 const sessionsHold = `-- name: SessionsHold :one
-SELECT t.instance_id, t.id, t.org_id, t.user_id, t.creator, t.token_hash, t.expiration_date, t.fingerprint_id, t.ip, t.description, t.metadata, t.user_verified_at, t.password_verified_at, t.totp_verified_at, t.otp_sms_verified_at, t.otp_email_verified_at, t.sequence, t.creation_date, t.change_date, t.login_name, t.display_name FROM session_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
+SELECT t.instance_id, t.id, t.org_id, t.user_id, t.creator, t.token_hash, t.expiration_date, t.fingerprint_id, t.ip, t.description, t.metadata, t.user_verified_at, t.password_verified_at, t.totp_verified_at, t.otp_sms_verified_at, t.otp_email_verified_at, t.intent_verified_at, t.intent_auth_time, t.idp_id, t.sequence, t.creation_date, t.change_date, t.login_name, t.display_name FROM session_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
 `
 
 type SessionsHoldParams struct {
@@ -56,6 +56,9 @@ func (q *Queries) SessionsHold(ctx context.Context, db DBTX, arg SessionsHoldPar
 		&i.TotpVerifiedAt,
 		&i.OtpSmsVerifiedAt,
 		&i.OtpEmailVerifiedAt,
+		&i.IntentVerifiedAt,
+		&i.IntentAuthTime,
+		&i.IdpID,
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
@@ -66,8 +69,8 @@ func (q *Queries) SessionsHold(ctx context.Context, db DBTX, arg SessionsHoldPar
 }
 
 const sessionsInsert = `-- name: SessionsInsert :one
-INSERT INTO sessions (instance_id, id, org_id, user_id, creator, token_hash, expiration_date, fingerprint_id, ip, description, metadata, user_verified_at, password_verified_at, totp_verified_at, otp_sms_verified_at, otp_email_verified_at, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, append_event($17, $18, $19, $20, $21, $22, $23, $24, $25::timestamptz), $26, $27)
+INSERT INTO sessions (instance_id, id, org_id, user_id, creator, token_hash, expiration_date, fingerprint_id, ip, description, metadata, user_verified_at, password_verified_at, totp_verified_at, otp_sms_verified_at, otp_email_verified_at, intent_verified_at, intent_auth_time, idp_id, sequence, creation_date, change_date)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, append_event($20, $21, $22, $23, $24, $25, $26, $27, $28::timestamptz), $29, $30)
 RETURNING sequence
 `
 
@@ -88,6 +91,9 @@ type SessionsInsertParams struct {
 	TotpVerifiedAt     *time.Time      `db:"totp_verified_at"`
 	OtpSmsVerifiedAt   *time.Time      `db:"otp_sms_verified_at"`
 	OtpEmailVerifiedAt *time.Time      `db:"otp_email_verified_at"`
+	IntentVerifiedAt   *time.Time      `db:"intent_verified_at"`
+	IntentAuthTime     *time.Time      `db:"intent_auth_time"`
+	IdpID              string          `db:"idp_id"`
 	EventInstanceID    string          `db:"event_instance_id"`
 	EventAggregateType string          `db:"event_aggregate_type"`
 	EventAggregateID   string          `db:"event_aggregate_id"`
@@ -120,6 +126,9 @@ func (q *Queries) SessionsInsert(ctx context.Context, db DBTX, arg SessionsInser
 		arg.TotpVerifiedAt,
 		arg.OtpSmsVerifiedAt,
 		arg.OtpEmailVerifiedAt,
+		arg.IntentVerifiedAt,
+		arg.IntentAuthTime,
+		arg.IdpID,
 		arg.EventInstanceID,
 		arg.EventAggregateType,
 		arg.EventAggregateID,
@@ -178,7 +187,7 @@ func (q *Queries) SessionsLeave(ctx context.Context, db DBTX, arg SessionsLeaveP
 }
 
 const sessionsLock = `-- name: SessionsLock :one
-SELECT t.instance_id, t.id, t.org_id, t.user_id, t.creator, t.token_hash, t.expiration_date, t.fingerprint_id, t.ip, t.description, t.metadata, t.user_verified_at, t.password_verified_at, t.totp_verified_at, t.otp_sms_verified_at, t.otp_email_verified_at, t.sequence, t.creation_date, t.change_date, t.login_name, t.display_name FROM session_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
+SELECT t.instance_id, t.id, t.org_id, t.user_id, t.creator, t.token_hash, t.expiration_date, t.fingerprint_id, t.ip, t.description, t.metadata, t.user_verified_at, t.password_verified_at, t.totp_verified_at, t.otp_sms_verified_at, t.otp_email_verified_at, t.intent_verified_at, t.intent_auth_time, t.idp_id, t.sequence, t.creation_date, t.change_date, t.login_name, t.display_name FROM session_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
 `
 
 type SessionsLockParams struct {
@@ -207,6 +216,9 @@ func (q *Queries) SessionsLock(ctx context.Context, db DBTX, arg SessionsLockPar
 		&i.TotpVerifiedAt,
 		&i.OtpSmsVerifiedAt,
 		&i.OtpEmailVerifiedAt,
+		&i.IntentVerifiedAt,
+		&i.IntentAuthTime,
+		&i.IdpID,
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
@@ -218,7 +230,7 @@ func (q *Queries) SessionsLock(ctx context.Context, db DBTX, arg SessionsLockPar
 
 const sessionsRead = `-- name: SessionsRead :one
 
-SELECT t.instance_id, t.id, t.org_id, t.user_id, t.creator, t.token_hash, t.expiration_date, t.fingerprint_id, t.ip, t.description, t.metadata, t.user_verified_at, t.password_verified_at, t.totp_verified_at, t.otp_sms_verified_at, t.otp_email_verified_at, t.sequence, t.creation_date, t.change_date, t.login_name, t.display_name FROM session_rows t WHERE t.instance_id = $1 AND t.id = $2
+SELECT t.instance_id, t.id, t.org_id, t.user_id, t.creator, t.token_hash, t.expiration_date, t.fingerprint_id, t.ip, t.description, t.metadata, t.user_verified_at, t.password_verified_at, t.totp_verified_at, t.otp_sms_verified_at, t.otp_email_verified_at, t.intent_verified_at, t.intent_auth_time, t.idp_id, t.sequence, t.creation_date, t.change_date, t.login_name, t.display_name FROM session_rows t WHERE t.instance_id = $1 AND t.id = $2
 `
 
 type SessionsReadParams struct {
@@ -248,6 +260,9 @@ func (q *Queries) SessionsRead(ctx context.Context, db DBTX, arg SessionsReadPar
 		&i.TotpVerifiedAt,
 		&i.OtpSmsVerifiedAt,
 		&i.OtpEmailVerifiedAt,
+		&i.IntentVerifiedAt,
+		&i.IntentAuthTime,
+		&i.IdpID,
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
@@ -258,7 +273,7 @@ func (q *Queries) SessionsRead(ctx context.Context, db DBTX, arg SessionsReadPar
 }
 
 const sessionsTake = `-- name: SessionsTake :one
-SELECT t.instance_id, t.id, t.org_id, t.user_id, t.creator, t.token_hash, t.expiration_date, t.fingerprint_id, t.ip, t.description, t.metadata, t.user_verified_at, t.password_verified_at, t.totp_verified_at, t.otp_sms_verified_at, t.otp_email_verified_at, t.sequence, t.creation_date, t.change_date, t.login_name, t.display_name FROM session_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
+SELECT t.instance_id, t.id, t.org_id, t.user_id, t.creator, t.token_hash, t.expiration_date, t.fingerprint_id, t.ip, t.description, t.metadata, t.user_verified_at, t.password_verified_at, t.totp_verified_at, t.otp_sms_verified_at, t.otp_email_verified_at, t.intent_verified_at, t.intent_auth_time, t.idp_id, t.sequence, t.creation_date, t.change_date, t.login_name, t.display_name FROM session_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
 `
 
 type SessionsTakeParams struct {
@@ -287,6 +302,9 @@ func (q *Queries) SessionsTake(ctx context.Context, db DBTX, arg SessionsTakePar
 		&i.TotpVerifiedAt,
 		&i.OtpSmsVerifiedAt,
 		&i.OtpEmailVerifiedAt,
+		&i.IntentVerifiedAt,
+		&i.IntentAuthTime,
+		&i.IdpID,
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
@@ -297,8 +315,8 @@ func (q *Queries) SessionsTake(ctx context.Context, db DBTX, arg SessionsTakePar
 }
 
 const sessionsUpdate = `-- name: SessionsUpdate :one
-UPDATE sessions t SET org_id = $1, user_id = $2, creator = $3, token_hash = $4, expiration_date = $5, fingerprint_id = $6, ip = $7, description = $8, metadata = $9, user_verified_at = $10, password_verified_at = $11, totp_verified_at = $12, otp_sms_verified_at = $13, otp_email_verified_at = $14, sequence = append_event($15, $16, $17, $18, $19, $20, $21, $22, $23::timestamptz), change_date = $24
-WHERE t.instance_id = $25 AND t.id = $26
+UPDATE sessions t SET org_id = $1, user_id = $2, creator = $3, token_hash = $4, expiration_date = $5, fingerprint_id = $6, ip = $7, description = $8, metadata = $9, user_verified_at = $10, password_verified_at = $11, totp_verified_at = $12, otp_sms_verified_at = $13, otp_email_verified_at = $14, intent_verified_at = $15, intent_auth_time = $16, idp_id = $17, sequence = append_event($18, $19, $20, $21, $22, $23, $24, $25, $26::timestamptz), change_date = $27
+WHERE t.instance_id = $28 AND t.id = $29
 RETURNING t.sequence
 `
 
@@ -317,6 +335,9 @@ type SessionsUpdateParams struct {
 	TotpVerifiedAt     *time.Time      `db:"totp_verified_at"`
 	OtpSmsVerifiedAt   *time.Time      `db:"otp_sms_verified_at"`
 	OtpEmailVerifiedAt *time.Time      `db:"otp_email_verified_at"`
+	IntentVerifiedAt   *time.Time      `db:"intent_verified_at"`
+	IntentAuthTime     *time.Time      `db:"intent_auth_time"`
+	IdpID              string          `db:"idp_id"`
 	EventInstanceID    string          `db:"event_instance_id"`
 	EventAggregateType string          `db:"event_aggregate_type"`
 	EventAggregateID   string          `db:"event_aggregate_id"`
@@ -348,6 +369,9 @@ func (q *Queries) SessionsUpdate(ctx context.Context, db DBTX, arg SessionsUpdat
 		arg.TotpVerifiedAt,
 		arg.OtpSmsVerifiedAt,
 		arg.OtpEmailVerifiedAt,
+		arg.IntentVerifiedAt,
+		arg.IntentAuthTime,
+		arg.IdpID,
 		arg.EventInstanceID,
 		arg.EventAggregateType,
 		arg.EventAggregateID,

@@ -25,7 +25,7 @@ func (Sessions) Facts() *resource.Facts { return factsSessions }
 
 var factsSessions = &resource.Facts{
 	Table: "sessions", Kind: "session",
-	Select: `SELECT t.instance_id, t.id, t.org_id, t.user_id, t.creator, t.token_hash, t.expiration_date, t.fingerprint_id, t.ip, t.description, t.metadata, t.user_verified_at, t.password_verified_at, t.totp_verified_at, t.otp_sms_verified_at, t.otp_email_verified_at, t.sequence, t.creation_date, t.change_date, t.login_name, t.display_name FROM session_rows t`,
+	Select: `SELECT t.instance_id, t.id, t.org_id, t.user_id, t.creator, t.token_hash, t.expiration_date, t.fingerprint_id, t.ip, t.description, t.metadata, t.user_verified_at, t.password_verified_at, t.totp_verified_at, t.otp_sms_verified_at, t.otp_email_verified_at, t.intent_verified_at, t.intent_auth_time, t.idp_id, t.sequence, t.creation_date, t.change_date, t.login_name, t.display_name FROM session_rows t`,
 	Org:    "t.org_id", Project: "", ProjectGrant: "", User: "t.user_id", Reader: "",
 	System: false, OfUsers: false,
 	Remembered: false, RememberedNew: false,
@@ -81,7 +81,7 @@ func (Sessions) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key 
 
 // Scan reads a row of a search, and the total that comes with it.
 func (Sessions) Scan(rows v5.Rows, r *db.SessionRow, total *int64) error {
-	return rows.Scan(&r.InstanceID, &r.ID, &r.OrgID, &r.UserID, &r.Creator, &r.TokenHash, &r.ExpirationDate, &r.FingerprintID, &r.Ip, &r.Description, &r.Metadata, &r.UserVerifiedAt, &r.PasswordVerifiedAt, &r.TotpVerifiedAt, &r.OtpSmsVerifiedAt, &r.OtpEmailVerifiedAt, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.LoginName, &r.DisplayName, total)
+	return rows.Scan(&r.InstanceID, &r.ID, &r.OrgID, &r.UserID, &r.Creator, &r.TokenHash, &r.ExpirationDate, &r.FingerprintID, &r.Ip, &r.Description, &r.Metadata, &r.UserVerifiedAt, &r.PasswordVerifiedAt, &r.TotpVerifiedAt, &r.OtpSmsVerifiedAt, &r.OtpEmailVerifiedAt, &r.IntentVerifiedAt, &r.IntentAuthTime, &r.IdpID, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.LoginName, &r.DisplayName, total)
 }
 
 // Insert stores a new row and appends its event.
@@ -103,6 +103,9 @@ func (Sessions) Insert(ctx context.Context, conn db.DBTX, r *db.SessionRow, e ev
 		TotpVerifiedAt:     r.TotpVerifiedAt,
 		OtpSmsVerifiedAt:   r.OtpSmsVerifiedAt,
 		OtpEmailVerifiedAt: r.OtpEmailVerifiedAt,
+		IntentVerifiedAt:   r.IntentVerifiedAt,
+		IntentAuthTime:     r.IntentAuthTime,
+		IdpID:              r.IdpID,
 		EventInstanceID:    e.InstanceID,
 		EventAggregateType: e.AggregateType,
 		EventAggregateID:   e.AggregateID,
@@ -135,6 +138,9 @@ func (Sessions) Update(ctx context.Context, conn db.DBTX, r *db.SessionRow, e ev
 		TotpVerifiedAt:     r.TotpVerifiedAt,
 		OtpSmsVerifiedAt:   r.OtpSmsVerifiedAt,
 		OtpEmailVerifiedAt: r.OtpEmailVerifiedAt,
+		IntentVerifiedAt:   r.IntentVerifiedAt,
+		IntentAuthTime:     r.IntentAuthTime,
+		IdpID:              r.IdpID,
 		EventInstanceID:    e.InstanceID,
 		EventAggregateType: e.AggregateType,
 		EventAggregateID:   e.AggregateID,
@@ -190,6 +196,9 @@ func (Sessions) Differs(a, b *db.SessionRow) bool {
 		!resource.SameTime(a.TotpVerifiedAt, b.TotpVerifiedAt) ||
 		!resource.SameTime(a.OtpSmsVerifiedAt, b.OtpSmsVerifiedAt) ||
 		!resource.SameTime(a.OtpEmailVerifiedAt, b.OtpEmailVerifiedAt) ||
+		!resource.SameTime(a.IntentVerifiedAt, b.IntentVerifiedAt) ||
+		!resource.SameTime(a.IntentAuthTime, b.IntentAuthTime) ||
+		a.IdpID != b.IdpID ||
 		a.Sequence != b.Sequence ||
 		!a.CreationDate.Equal(b.CreationDate) ||
 		!a.ChangeDate.Equal(b.ChangeDate)
@@ -215,6 +224,10 @@ func (Sessions) Record(payload event.Payload, old, r *db.SessionRow) error {
 		_ = m // has no fields of the table
 	case *v1.SessionOTPEmailChecked:
 		_ = m // has no fields of the table
+	case *v1.SessionIntentChecked:
+		if m.IdpId == "" {
+			m.IdpId = r.IdpID
+		}
 	case *v1.SessionMetadataSet:
 		_ = m // has no fields of the table
 	case *v1.SessionLifetimeSet:
@@ -271,6 +284,8 @@ type answerGetSession struct {
 	p12 timestamppb.Timestamp
 	p13 v3alpha.Factor
 	p14 timestamppb.Timestamp
+	p15 v3alpha.IntentFactor
+	p16 timestamppb.Timestamp
 }
 
 // NewGetSession returns the answer that shows r.
@@ -323,6 +338,12 @@ func NewGetSession(r *db.SessionRow) *v3alpha.GetSession {
 	if r.OtpEmailVerifiedAt != nil {
 		mFactorsOtpEmail.VerifiedAt = resource.Timestamp(&b.p14, *r.OtpEmailVerifiedAt)
 	}
+	mFactorsIntent := &b.p15
+	mFactors.Intent = mFactorsIntent
+	if r.IntentVerifiedAt != nil {
+		mFactorsIntent.VerifiedAt = resource.Timestamp(&b.p16, *r.IntentVerifiedAt)
+	}
+	mFactorsIntent.IdpId = r.IdpID
 	return m
 }
 

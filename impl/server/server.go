@@ -189,7 +189,7 @@ func New(c Config) (*Server, error) {
 	s.memory.of(keys.Drop)
 	box := &token.Box{DB: c.DB, Sealer: c.Sealer, Now: c.Now}
 	s.pages = login.New(login.Config{
-		Env: s.env, Roles: roles, Sessions: services.Sessions, Users: services.Users, Box: box, Sealer: c.Sealer, Logger: c.Logger,
+		Env: s.env, Roles: roles, Sessions: services.Sessions, Users: services.Users, Links: services.Links, Box: box, Sealer: c.Sealer, Logger: c.Logger,
 		Instance: func(r *http.Request) (*policy.Instance, error) { return instances.Public(r.Context(), r.Host) },
 		Issuer: func(r *http.Request) string {
 			instance, err := instances.Public(r.Context(), r.Host)

@@ -5,7 +5,10 @@ SELECT s.id, s.token_hash, s.user_id::text AS user_id, u.org_id::text AS org_id,
     (u.username || coalesce('@' || d.domain, ''))::text AS login_name,
     (u.user_type = 1 AND u.state = 1 AND o.state = 1)::bool AS is_active,
     u.password_change_required, u.password_changed, u.generation, u.failed_otp_attempts, u.failed_otp_until,
-    s.expiration_date, s.password_verified_at, s.totp_verified_at, s.otp_sms_verified_at, s.otp_email_verified_at,
+    s.expiration_date, s.password_verified_at, s.intent_verified_at, s.intent_auth_time, s.idp_id,
+    (s.intent_verified_at IS NOT NULL AND EXISTS (
+        SELECT FROM idp_links l WHERE l.instance_id = s.instance_id AND l.user_id = s.user_id AND l.idp_id = s.idp_id))::bool AS is_linked,
+    s.totp_verified_at, s.otp_sms_verified_at, s.otp_email_verified_at,
     coalesce(f.has_totp, false)::bool AS has_totp, coalesce(f.sms_address, '')::text AS sms_address, coalesce(f.email_address, '')::text AS email_address
 FROM sessions s
 JOIN users u ON u.instance_id = s.instance_id AND u.id = s.user_id

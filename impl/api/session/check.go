@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -95,6 +96,29 @@ func (s *Service) hold(ctx context.Context, tx pgx.Tx, instanceID string, p *pro
 
 func (s *Service) passwordStep() step {
 	return step{&eventv1.SessionPasswordChecked{}, nil, func(session *row) { session.PasswordVerifiedAt = s.clock() }}
+}
+
+// Intent is how somebody signed in with an identity provider.
+type Intent struct {
+	IDPID, ExternalUserID string
+	AuthTime              time.Time // when they authenticated there
+}
+
+// intentStep writes that into a session, while the account there is linked to its user.
+func (s *Service) intentStep(instanceID string, p *proven, intent Intent) step {
+	linked := func(ctx context.Context, tx pgx.Tx) error {
+		if p.user == nil {
+			return errNoUser()
+		}
+		_, err := s.queries.HoldLink(ctx, tx, db.HoldLinkParams{InstanceID: instanceID, IdpID: intent.IDPID, ExternalUserID: intent.ExternalUserID, UserID: p.user.ID})
+		if store.NoRow(err) {
+			return errCheck
+		}
+		return err
+	}
+	return step{&eventv1.SessionIntentChecked{}, linked, func(session *row) {
+		session.IntentVerifiedAt, session.IntentAuthTime, session.IdpID = s.clock(), &intent.AuthTime, intent.IDPID
+	}}
 }
 
 func errExpired() error {

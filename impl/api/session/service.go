@@ -82,6 +82,23 @@ func (s *Service) CreateProven(ctx context.Context, in *sessionv3.Session) (*ses
 	return s.create(ctx, session, proven, in)
 }
 
+// CreateByIntent is CreateSession for who signed in with an identity provider, which the
+// caller has made sure of: in names the user.
+func (s *Service) CreateByIntent(ctx context.Context, in *sessionv3.Session, intent Intent) (*sessionv3.CreateSessionResponse, error) {
+	session := s.begin(ctx, in)
+	proven, err := s.check(ctx, session, in.GetChecks(), user.Attempt{})
+	if err != nil {
+		return nil, err
+	}
+	proven.steps = append(proven.steps, s.intentStep(session.InstanceID, proven, intent))
+	return s.create(ctx, session, proven, in)
+}
+
+// PatchByIntent is PatchSession for who signed in with an identity provider.
+func (s *Service) PatchByIntent(ctx context.Context, req *sessionv3.PatchSessionRequest, intent Intent) (*sessionv3.PatchSessionResponse, error) {
+	return s.patch(ctx, req, user.Attempt{}, &intent)
+}
+
 // begin returns a session that is not stored yet.
 func (s *Service) begin(ctx context.Context, in *sessionv3.Session) *row {
 	call := policy.CallFrom(ctx)
@@ -115,6 +132,10 @@ func (s *Service) PatchSession(ctx context.Context, req *sessionv3.PatchSessionR
 
 // PatchSessionBy is PatchSession for the pages, which know who tries.
 func (s *Service) PatchSessionBy(ctx context.Context, req *sessionv3.PatchSessionRequest, by user.Attempt) (*sessionv3.PatchSessionResponse, error) {
+	return s.patch(ctx, req, by, nil)
+}
+
+func (s *Service) patch(ctx context.Context, req *sessionv3.PatchSessionRequest, by user.Attempt, intent *Intent) (*sessionv3.PatchSessionResponse, error) {
 	in := req.GetSession()
 	session, err := s.sessions.Get(ctx, req.GetId())
 	if err != nil {
@@ -126,6 +147,9 @@ func (s *Service) PatchSessionBy(ctx context.Context, req *sessionv3.PatchSessio
 	proven, err := s.check(ctx, session, in.GetChecks(), by)
 	if err != nil {
 		return nil, err
+	}
+	if intent != nil {
+		proven.steps = append(proven.steps, s.intentStep(session.InstanceID, proven, *intent))
 	}
 	res := &sessionv3.PatchSessionResponse{}
 	err = s.DB.InTx(ctx, func(tx pgx.Tx) error {
@@ -252,6 +276,9 @@ func (s *Service) view(session *row) *sessionv3.GetSession {
 		if expired || (*factor).GetVerifiedAt() == nil {
 			*factor = nil
 		}
+	}
+	if expired || factors.GetIntent().GetVerifiedAt() == nil {
+		factors.Intent = nil
 	}
 	return view
 }

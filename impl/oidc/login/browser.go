@@ -39,6 +39,31 @@ func (k *browserSession) hasPassword(now time.Time) bool {
 		(k.PasswordChanged == nil || since(k.PasswordVerifiedAt, *k.PasswordChanged))
 }
 
+// hasIntent reports whether the user signed in with an identity provider, and is linked to
+// the account there still.
+func (k *browserSession) hasIntent(now time.Time) bool {
+	return k.IsLinked && since(k.IntentVerifiedAt, now.Add(-passwordLifetime))
+}
+
+// isProven reports whether the user proved who they are, in whatever way.
+func (k *browserSession) isProven(now time.Time) bool { return k.hasPassword(now) || k.hasIntent(now) }
+
+// provenTime returns when the user last did.
+func (k *browserSession) provenTime(now time.Time) (at time.Time) {
+	if k.hasPassword(now) {
+		at = *k.PasswordVerifiedAt
+	}
+	if k.hasIntent(now) && k.IntentAuthTime != nil && k.IntentAuthTime.After(at) {
+		at = *k.IntentAuthTime
+	}
+	return at
+}
+
+// mustChange reports whether the password has to be changed with which the user signed in.
+func (k *browserSession) mustChange(now time.Time) bool {
+	return k.PasswordChangeRequired && k.hasPassword(now)
+}
+
 // factors returns the paths of the pages on which the user can prove a second
 // factor, the best first.
 func (k *browserSession) factors() (paths []string) {
@@ -61,15 +86,13 @@ func (k *browserSession) hasFactor(now time.Time) bool {
 
 // complete reports whether the user is signed in with this session.
 func (k *browserSession) complete(now time.Time) bool {
-	return k.IsActive && k.hasPassword(now) && k.hasFactor(now) && !k.PasswordChangeRequired
+	return k.IsActive && k.isProven(now) && k.hasFactor(now) && !k.mustChange(now)
 }
 
 // authTime returns when the user last authenticated: since when all has been proven that
 // is asked of them. A password that is proven anew does not make the second factor newer.
-func (k *browserSession) authTime() (at time.Time) {
-	if k.PasswordVerifiedAt != nil {
-		at = *k.PasswordVerifiedAt
-	}
+func (k *browserSession) authTime(now time.Time) time.Time {
+	at := k.provenTime(now)
 	if factor := k.factorTime(); !factor.IsZero() && factor.Before(at) {
 		at = factor
 	}
@@ -89,19 +112,29 @@ func (k *browserSession) factorTime() (newest time.Time) {
 	return newest
 }
 
-// amr returns what the user proved, as far as it still counts (RFC 8176).
+// amrFederated is what there is instead of a method when somebody else authenticated the
+// user: RFC 8176 has no name for that; this one is that of the field.
+const amrFederated = "fed"
+
+// amr returns what the user proved, as far as it still counts (RFC 8176). What an identity
+// provider says of its own methods is not repeated: a second factor is one that was proven
+// here (SEC-179).
 func (k *browserSession) amr(now time.Time) (amr []string) {
 	from := now.Add(-factorLifetime)
 	if k.hasPassword(now) {
 		amr = append(amr, "pwd")
 	}
+	if k.hasIntent(now) {
+		amr = append(amr, amrFederated)
+	}
+	first := len(amr)
 	if since(k.TotpVerifiedAt, from) || since(k.OtpEmailVerifiedAt, from) {
 		amr = append(amr, "otp")
 	}
 	if since(k.OtpSmsVerifiedAt, from) {
 		amr = append(amr, "sms")
 	}
-	if len(amr) > 1 {
+	if second := len(amr) - first; second > 0 && min(first, 1)+second > 1 {
 		amr = append(amr, "mfa")
 	}
 	return amr
@@ -111,8 +144,16 @@ func (k *browserSession) amr(now time.Time) (amr []string) {
 func (k *browserSession) session(now time.Time) *Session {
 	return &Session{
 		ID: k.ID, UserID: k.UserID, OrgID: k.OrgID, Generation: k.Generation, LoginName: k.LoginName, DisplayName: k.DisplayName,
-		AuthTime: k.authTime(), AMR: k.amr(now),
+		AuthTime: k.authTime(now), AMR: k.amr(now), IDPID: k.provider(now),
 	}
+}
+
+// provider returns the identity provider with which the user signed in, if it is one.
+func (k *browserSession) provider(now time.Time) string {
+	if !k.hasIntent(now) {
+		return ""
+	}
+	return k.IdpID
 }
 
 // read reads the sessions of a browser, the newest first.

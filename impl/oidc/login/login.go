@@ -12,6 +12,9 @@
 //	      -> /login/accounts --------------^ (what the session of the account lacks)
 //	      -> /login/register -> /login/verify -------------------------------------------------^
 //	         /login/forgot -> /login/reset -> /login/password
+//	      -> /login/idp -> the provider -> /login/idp/callback -> Finish, or the second factor
+//	         (external.go)                       '-> /login/idp/account -> /login/idp/register, or
+//	                                                 /login/password to link
 //
 // From every page that a client waits behind there is a way back to it without a
 // user: /login/cancel -> Cancel.
@@ -22,12 +25,15 @@
 package login
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/writ-id/writ/gen/db"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/api/idplink"
 	"github.com/writ-id/writ/impl/api/session"
 	"github.com/writ-id/writ/impl/api/user"
 	"github.com/writ-id/writ/impl/core/cache"
@@ -35,6 +41,7 @@ import (
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/token"
+	"github.com/writ-id/writ/impl/core/upstream"
 	"github.com/writ-id/writ/impl/oidc/login/code"
 	"github.com/writ-id/writ/impl/oidc/login/password"
 	"github.com/writ-id/writ/impl/oidc/login/registration"
@@ -46,13 +53,25 @@ type Config struct {
 	Roles    *policy.Roles
 	Sessions *session.Service
 	Users    *user.Service
+	Links    *idplink.Service
 	Box      *token.Box
 	Sealer   secret.Sealer
 	Logger   *slog.Logger
+	// Upstreams are the identity providers, Upstream speaks to them.
+	Upstreams Upstreams
+	Upstream  *upstream.Client
 	// Instance finds the tenant of a request.
 	Instance func(r *http.Request) (*policy.Instance, error)
 	// Issuer is the origin that a request was made to: scheme, host and port.
 	Issuer func(r *http.Request) string
+}
+
+// Upstreams finds the identity providers that are active in a context: an organization, or
+// with an empty orgID the instance.
+type Upstreams interface {
+	Active(ctx context.Context, instanceID, orgID string) ([]*upstream.Provider, error)
+	// Provider returns one of them; nil when it is none of them.
+	Provider(ctx context.Context, instanceID, orgID, id string) (*upstream.Provider, error)
 }
 
 // Provider is what people sign in for: the authorization requests that led to the pages.
@@ -75,7 +94,8 @@ type Session struct {
 	LoginName   string
 	DisplayName string
 	AuthTime    time.Time // when the user last authenticated actively
-	AMR         []string  // how (RFC 8176): pwd, otp, sms, mfa
+	AMR         []string  // how (RFC 8176): pwd, fed, otp, sms, mfa
+	IDPID       string    // with which identity provider, if with one
 }
 
 // Problem is what an error page tells: a stable code, such as an OAuth error, and
@@ -97,7 +117,8 @@ type Pages struct {
 	codes         *code.Codes
 	passwords     *password.Service
 	registrations *registration.Service
-	scenes        *cache.Cache[string, *scene] // of instances and organizations
+	buttons       *cache.Cache[string, []button] // of the same
+	scenes        *cache.Cache[string, *scene]   // of instances and organizations
 }
 
 // New returns Pages over c.
@@ -106,7 +127,8 @@ func New(c Config) *Pages {
 	return &Pages{
 		Config: c, queries: db.New(), codes: codes,
 		passwords:     &password.Service{DB: c.DB, Roles: c.Roles, Users: c.Users, Codes: codes},
-		registrations: registration.New(registration.Config{Env: c.Env, Roles: c.Roles, Sessions: c.Sessions, Users: c.Users, Codes: codes}),
+		registrations: registration.New(registration.Config{Env: c.Env, Roles: c.Roles, Sessions: c.Sessions, Users: c.Users, Links: c.Links, Codes: codes}),
+		buttons:       cache.New[string, []button](func(id string) string { return id }),
 		scenes:        cache.New[string, *scene](func(id string) string { return id }),
 	}
 }
@@ -131,6 +153,12 @@ const (
 	pathCancel   = "/login/cancel"
 	pathDoor     = "/login/door"
 	pathStyle    = "/login/style.css"
+
+	pathExternal    = "/login/idp" // the first of those of identity providers
+	pathCallback    = "/login/idp/callback"
+	pathUnknown     = "/login/idp/account"
+	pathLink        = "/login/idp/link"
+	pathNewExternal = "/login/idp/register"
 )
 
 // Handler serves what is below /login, for a provider that is made of these pages.
@@ -147,6 +175,12 @@ func (p *Pages) Handler(provider Provider) http.Handler {
 		pathReset:    {showReset, takeReset},
 		pathCancel:   {nil, takeCancel}, // no page: a form on all the others
 		pathDoor:     {},                // which belongs to no login
+
+		pathExternal:    {nil, takeExternal},
+		pathCallback:    {}, // which brings its login along
+		pathUnknown:     {showUnknown, takeUnknown},
+		pathLink:        {nil, takeLink},
+		pathNewExternal: {showNewExternal, takeNewExternal},
 	}
 	for _, one := range factorPages {
 		steps[one.path] = one.step()
@@ -156,12 +190,16 @@ func (p *Pages) Handler(provider Provider) http.Handler {
 			serveStyle(w, r)
 			return
 		}
-		s, ok := steps[r.URL.Path]
+		path := r.URL.Path
+		if strings.HasPrefix(path, pathCallback+"/") { // of one provider
+			path = pathCallback
+		}
+		s, ok := steps[path]
 		if !ok {
 			p.Error(w, r, Problem{Status: http.StatusNotFound, Code: "not_found"})
 			return
 		}
-		policy.RequestFrom(r.Context()).Route = r.URL.Path
+		policy.RequestFrom(r.Context()).Route = path
 		if err := p.serve(w, r, s, provider); err != nil {
 			p.fail(w, r, err)
 		}

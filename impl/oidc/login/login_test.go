@@ -16,6 +16,7 @@ import (
 
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/api/authenticator"
+	"github.com/writ-id/writ/impl/api/idplink"
 	"github.com/writ-id/writ/impl/api/session"
 	"github.com/writ-id/writ/impl/api/user"
 	"github.com/writ-id/writ/impl/core/policy"
@@ -109,7 +110,7 @@ func start(t *testing.T, secure bool) *world {
 	factors, users := authenticator.NewFactors(env, sealer), user.New(env)
 	w.factors = authenticator.New(env, factors)
 	w.Pages = login.New(login.Config{
-		Env: env, Roles: roles, Sessions: session.New(env, factors, users), Users: users, Sealer: sealer,
+		Env: env, Roles: roles, Sessions: session.New(env, factors, users), Users: users, Links: idplink.New(env), Sealer: sealer,
 		Box: &token.Box{DB: w.db, Sealer: sealer, Now: w.now}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Instance: func(*http.Request) (*policy.Instance, error) { return w.instance, nil },
 		Issuer:   func(*http.Request) string { return w.url },

@@ -30,6 +30,9 @@ func takeName(v *visit) error {
 	if name == "" {
 		return nameForm(v, v.form.Get("loginName"), []mistake{{"loginName", "loginName.required"}})
 	}
+	if err := v.discover(name); err != nil {
+		return err
+	}
 	v.flow.LoginName, v.flow.SessionId, v.flow.Registering = name, "", false
 	return v.to(pathPassword)
 }
@@ -43,7 +46,7 @@ func nameForm(v *visit, name string, mistakes []mistake) error {
 	if len(v.cookies.tokens) > 0 {
 		p.Links = append(p.Links, v.link("accounts", pathAccounts))
 	}
-	return v.render(p, mistakes)
+	return v.renderWith(p, mistakes)
 }
 
 // canonicalName returns the one form of a login name that was typed (SEC-174), ""

@@ -62,8 +62,10 @@ type page struct {
 	Submit string
 	Links  []link
 	Other  []link // each a form with one button
-	Cancel link   // the way back to the client, a form too; empty when none waits
-	Errors []fieldError
+	// Providers are the buttons of identity providers, one form.
+	Providers []link
+	Cancel    link // the way back to the client, a form too; empty when none waits
+	Errors    []fieldError
 
 	Accounts []account
 
@@ -114,6 +116,21 @@ func (v *visit) page(name string, action template.URL) *page {
 // link returns a link to a page of the flow; render completes it.
 func (v *visit) link(name, path string) link { return link{v.words.get("link." + name), path} }
 
+// renderWith is render with the buttons of the identity providers that count in the flow. Who
+// is linking an identity has come from one.
+func (v *visit) renderWith(p *page, mistakes []mistake) error {
+	offered, err := v.offer()
+	if err != nil {
+		return err
+	}
+	if !v.flow.GetLinking() {
+		for _, one := range offered {
+			p.Providers = append(p.Providers, link{v.words.get("external.continue", one.Name), one.ID})
+		}
+	}
+	return v.render(p, mistakes)
+}
+
 // render shows a page of the flow with the mistakes that were made on it.
 func (v *visit) render(p *page, mistakes []mistake) error {
 	v.flow.Notice = "" // told
@@ -158,7 +175,11 @@ func (v *visit) render(p *page, mistakes []mistake) error {
 		p.Reveal = template.JS(reveal) //nolint:gosec // our own file
 	}
 	v.leave()
-	v.show(v.w, v.r, p, formTargets(v.flow.GetRequest()))
+	targets := formTargets(v.flow.GetRequest())
+	if len(p.Providers) > 0 {
+		targets = v.beyond(targets)
+	}
+	v.show(v.w, v.r, p, targets)
 	return nil
 }
 
@@ -212,6 +233,21 @@ func formTargets(request string) string {
 		return "'self' " + targets
 	}
 	return "'self'"
+}
+
+// beyond adds to targets where the buttons of identity providers lead: wherever those send
+// the browser on, which nobody here knows; in development, to servers on this machine.
+func (v *visit) beyond(targets string) string {
+	more := []string{"https:"}
+	if !v.Pages.secure(v.r) {
+		more = append(more, "http://localhost:*", "http://127.0.0.1:*")
+	}
+	for _, one := range more {
+		if !slices.Contains(strings.Fields(targets), one) {
+			targets += " " + one
+		}
+	}
+	return targets
 }
 
 // clientTargets returns where a form may lead that ends at a client. Chromium holds

@@ -161,5 +161,5 @@ func passwordForm(v *visit, mistakes []mistake) error {
 	if len(mistakes) > 0 && mistakes[0].key == "password.wrong" && p.Notice == "" {
 		p.Notice = v.words.get("password.many") // to all alike: whether it is so would tell who there is
 	}
-	return v.render(p, mistakes)
+	return v.renderWith(p, mistakes)
 }

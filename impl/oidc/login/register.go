@@ -42,15 +42,8 @@ func takeRegister(v *visit) error {
 	if may, err := mayRegister(v); !may {
 		return err
 	}
-	typed := func(field string) string { return strings.TrimSpace(v.form.Get(field)) }
-	said := registration.Form{
-		GivenName: typed(registration.FieldGivenName), FamilyName: typed(registration.FieldFamilyName),
-		Email: typed(registration.FieldEmail), LoginName: typed(registration.FieldLoginName),
-	}
-	var mistakes []mistake
-	for _, field := range said.Check() {
-		mistakes = append(mistakes, mistake{field, field + ".invalid"})
-	}
+	said := formSaid(v)
+	mistakes := mistakesIn(said)
 	chosen, more := newPassword(v, said.Email)
 	if mistakes = append(mistakes, more...); len(mistakes) > 0 {
 		return registerForm(v, said, mistakes)
@@ -76,17 +69,38 @@ func takeRegister(v *visit) error {
 	return v.to(pathVerify)
 }
 
+// formSaid returns what somebody typed of themselves, mistakesIn what is wrong with it.
+func formSaid(v *visit) registration.Form {
+	typed := func(field string) string { return strings.TrimSpace(v.form.Get(field)) }
+	return registration.Form{
+		GivenName: typed(registration.FieldGivenName), FamilyName: typed(registration.FieldFamilyName),
+		Email: typed(registration.FieldEmail), LoginName: typed(registration.FieldLoginName),
+	}
+}
+
+func mistakesIn(said registration.Form) (mistakes []mistake) {
+	for _, field := range said.Check() {
+		mistakes = append(mistakes, mistake{field, field + ".invalid"})
+	}
+	return mistakes
+}
+
 func registerForm(v *visit, said registration.Form, mistakes []mistake) error {
 	p := v.page("register", pathRegister)
-	p.Fields = append([]field{
+	p.Fields = append(personFields(v, said), newPasswordFields()...)
+	p.Fields[len(p.Fields)-2].Label = v.words.get("field.password")
+	p.Links = append(p.Links, v.link("have", pathName))
+	return v.render(p, mistakes)
+}
+
+// personFields ask who somebody is.
+func personFields(v *visit, said registration.Form) []field {
+	return []field{
 		{Name: registration.FieldGivenName, Type: "text", Value: said.GivenName, Autocomplete: "given-name"},
 		{Name: registration.FieldFamilyName, Type: "text", Value: said.FamilyName, Autocomplete: "family-name"},
 		{Name: registration.FieldEmail, Type: "email", Value: said.Email, Autocomplete: "email", Username: true},
 		{Name: registration.FieldLoginName, Type: "text", Value: said.LoginName, Autocomplete: "username", Username: true, Optional: true, Label: v.words.get("field.wish"), Hint: v.words.get("register.loginName")},
-	}, newPasswordFields()...)
-	p.Fields[len(p.Fields)-2].Label = v.words.get("field.password")
-	p.Links = append(p.Links, v.link("have", pathName))
-	return v.render(p, mistakes)
+	}
 }
 
 // showVerify shows the page that takes the code for the address.

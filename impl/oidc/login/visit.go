@@ -65,6 +65,8 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, s step, provider P
 	switch {
 	case r.URL.Path == pathDoor:
 		return serveDoor(v)
+	case strings.HasPrefix(r.URL.Path, pathCallback):
+		return serveCallback(v)
 	case r.URL.Path == pathBegin && r.Method == http.MethodGet:
 		return takeUp(v, r.URL.Query().Get("flow"))
 	case s.show != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead):
@@ -218,10 +220,11 @@ func (v *visit) find(id string) *browserSession {
 	return nil
 }
 
-// fresh reports whether the password was proven as late as the flow asks for; next asks
+// fresh reports whether the user proved who they are as late as the flow asks for; next asks
 // the same of the second factor.
 func (v *visit) fresh(k *browserSession) bool {
-	return !v.flow.GetFresh() && k.PasswordVerifiedAt != nil && k.PasswordVerifiedAt.Unix() >= v.flow.GetNotBefore()
+	at := k.provenTime(v.Now())
+	return !v.flow.GetFresh() && !at.IsZero() && at.Unix() >= v.flow.GetNotBefore()
 }
 
 // next returns the page that a session needs next, "" when it needs none. It is the
@@ -233,13 +236,13 @@ func (v *visit) next(k *browserSession) string {
 		return pathVerify
 	case k == nil && v.flow.GetLoginName() == "":
 		return pathName
-	case k == nil, !k.hasPassword(now), !v.fresh(k):
+	case k == nil, !k.isProven(now), !v.fresh(k), v.flow.GetLinking() && !v.provedHere(k):
 		return pathPassword
 	case !k.hasFactor(now), len(k.factors()) > 0 && k.factorTime().Unix() < v.flow.GetNotBefore():
 		return k.factors()[0]
-	case k.PasswordChangeRequired && !since(k.PasswordVerifiedAt, now.Add(-recentPassword)):
+	case k.mustChange(now) && !since(k.PasswordVerifiedAt, now.Add(-recentPassword)):
 		return pathPassword
-	case k.PasswordChangeRequired:
+	case k.mustChange(now):
 		return pathChange
 	}
 	return ""
@@ -291,6 +294,11 @@ func (v *visit) advance() error {
 		}
 		return v.to(next)
 	}
+	if v.flow.GetLinking() {
+		if linked, err := linkExternal(v, k); err != nil || !linked {
+			return err
+		}
+	}
 	if v.flow.GetRequest() == "" {
 		return v.to(pathAccounts)
 	}
@@ -323,7 +331,7 @@ func (p *Pages) Begin(w http.ResponseWriter, r *http.Request, instance *policy.I
 func (p *Pages) begin(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow) error {
 	v := &visit{Pages: p, w: w, r: r, instance: instance, cookies: readCookies(r, p.secure(r)), flow: flow}
 	flow.Browser, flow.StartedAt = nil, p.Now().Unix()
-	flow.SessionId, flow.LoginName = "", ""
+	flow.SessionId, flow.LoginName, flow.External, flow.Linking = "", "", nil, false
 	if len(flow.GetLoginHint()) > maxName {
 		flow.LoginHint = ""
 	}
@@ -359,6 +367,8 @@ func (v *visit) first() error {
 		return err
 	}
 	switch {
+	case flow.GetIdpId() != "":
+		return beginExternal(v, flow.GetIdpId())
 	case flow.GetCreate() && v.instance.AllowRegistration:
 		return v.to(pathRegister)
 	case len(v.sessions) > 1, flow.GetChoose() && len(v.sessions) > 0:

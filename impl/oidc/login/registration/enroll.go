@@ -1,6 +1,7 @@
 package registration
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -11,61 +12,55 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/impl/api/session"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/oidc/login/code"
 )
 
-// enroll makes a user, a session in which their password is proven, and a code for
-// their address, without which the user stays inactive. It is one transaction: who
-// goes away in the middle leaves nothing behind, and nobody ever sees the user active.
+// proof is what proves a new user.
+type proof struct {
+	hash string                     // of their password
+	may  func(username string) bool // refuses usernames; nil: none
+
+	external *External // an account at an identity provider
+	vouched  bool      // that vouches for the address
+	code     bool      // whether the address needs a code
+}
+
+// enroll makes a user, a session in which they are proven, and a code for their address if
+// that needs one: without it the user stays inactive then. It is one transaction: who goes
+// away in the middle leaves nothing behind, and nobody ever sees the user active.
 //
 // Who registered with the address before, and has not verified it, goes: only one can
 // have it, and the newest is the one whom somebody waits for, be it after a double
 // click. The code of that one is void (SEC-172).
-func (s *Service) enroll(ctx context.Context, at Where, said Form, hash string, may func(username string) bool) (begun *Begun, err error) {
+func (s *Service) enroll(ctx context.Context, at Where, said Form, by proof) (begun *Begun, err error) {
 	in := policy.In(at.InstanceID, at.OrgID)
 	err = s.DB.InTx(ctx, func(tx pgx.Tx) error {
-		// Those who register with the address at the same time stand in line.
-		if err := s.queries.LockName(ctx, tx, db.LockNameParams{InstanceID: at.InstanceID, Name: "mail/" + strings.ToLower(said.Email)}); err != nil {
-			return err
-		}
-		enough, err := s.hadEnough(ctx, tx, at.InstanceID, said.Email)
-		if err != nil {
-			return err
-		}
-		if enough {
-			return code.ErrNoMore
-		}
-		before, err := s.queries.Registrations(ctx, tx, db.RegistrationsParams{InstanceID: at.InstanceID, EmailFolded: resource.Fold(said.Email)})
-		if err != nil {
-			return err
-		}
-		for _, old := range before {
-			if err := s.queries.ReleaseUsername(ctx, tx, db.ReleaseUsernameParams{InstanceID: at.InstanceID, ID: old.ID}); err != nil {
+		var before []db.RegistrationsRow
+		if by.code || by.vouched {
+			if before, err = s.standInLine(ctx, tx, at, said, by); err != nil {
 				return err
 			}
 		}
 		product, users := policy.As(ctx, in, "", s.Roles), s.Users.In(tx)
-		userID, err := createUser(product, tx, users, at, said, hash, may)
+		userID, err := createUser(product, tx, users, at, said, by)
 		if err != nil {
 			return err
 		}
 		themself := policy.As(ctx, in, userID, s.Roles)
-		made, err := s.Sessions.In(tx).CreateProven(themself, &sessionv3.Session{
-			Checks:   &sessionv3.Checks{User: &sessionv3.CheckUser{Search: &sessionv3.CheckUser_UserId{UserId: userID}}},
-			Lifetime: durationpb.New(at.Lifetime), UserAgent: at.UserAgent,
-		})
-		if err != nil {
+		if begun, err = s.begin(themself, tx, at, userID, by); err != nil {
 			return err
 		}
-		begun = &Begun{userID, made.GetDetails().GetId(), made.GetSessionToken()}
-		if _, err := users.DeactivateUserKeeping(themself, &userv3.DeactivateUserRequest{Id: userID}, begun.SessionID); err != nil {
-			return err
-		}
-		if err := s.queries.AddRegistration(ctx, tx, db.AddRegistrationParams{InstanceID: at.InstanceID, UserID: userID}); err != nil {
-			return err
+		if by.code {
+			if _, err := users.DeactivateUserKeeping(themself, &userv3.DeactivateUserRequest{Id: userID}, begun.SessionID); err != nil {
+				return err
+			}
+			if err := s.queries.AddRegistration(ctx, tx, db.AddRegistrationParams{InstanceID: at.InstanceID, UserID: userID}); err != nil {
+				return err
+			}
 		}
 		for _, old := range before {
 			if err := s.queries.MoveMessages(ctx, tx, db.MoveMessagesParams{InstanceID: at.InstanceID, UserID: old.ID, NewUserID: userID, OrgID: at.OrgID}); err != nil {
@@ -75,11 +70,67 @@ func (s *Service) enroll(ctx context.Context, at Where, said Form, hash string, 
 				return err
 			}
 		}
+		if !by.code {
+			return nil
+		}
 		return s.Codes.SendIn(ctx, tx, code.Verify, "verify_email", code.Recipient{
 			InstanceID: at.InstanceID, ID: userID, OrgID: at.OrgID, Address: said.Email, Language: at.Language, Name: said.GivenName,
 		})
 	})
 	return begun, err
+}
+
+// standInLine has those who register with an address at the same time do it one after the
+// other, and returns who registered with it and never verified it.
+func (s *Service) standInLine(ctx context.Context, tx pgx.Tx, at Where, said Form, by proof) ([]db.RegistrationsRow, error) {
+	if err := s.queries.LockName(ctx, tx, db.LockNameParams{InstanceID: at.InstanceID, Name: "mail/" + strings.ToLower(said.Email)}); err != nil {
+		return nil, err
+	}
+	if by.code {
+		enough, err := s.hadEnough(ctx, tx, at.InstanceID, said.Email)
+		if err != nil {
+			return nil, err
+		}
+		if enough {
+			return nil, code.ErrNoMore
+		}
+	} else if _, err := s.queries.UserOfEmail(ctx, tx, db.UserOfEmailParams{InstanceID: at.InstanceID, EmailFolded: resource.Fold(said.Email)}); !store.NoRow(err) {
+		return nil, cmp.Or(err, ErrKnown)
+	}
+	before, err := s.queries.Registrations(ctx, tx, db.RegistrationsParams{InstanceID: at.InstanceID, EmailFolded: resource.Fold(said.Email)})
+	if err != nil {
+		return nil, err
+	}
+	for _, old := range before {
+		if err := s.queries.ReleaseUsername(ctx, tx, db.ReleaseUsernameParams{InstanceID: at.InstanceID, ID: old.ID}); err != nil {
+			return nil, err
+		}
+	}
+	return before, nil
+}
+
+// begin begins the session of a new user, and links them to what they came with.
+func (s *Service) begin(themself context.Context, tx pgx.Tx, at Where, userID string, by proof) (*Begun, error) {
+	in := &sessionv3.Session{
+		Checks:   &sessionv3.Checks{User: &sessionv3.CheckUser{Search: &sessionv3.CheckUser_UserId{UserId: userID}}},
+		Lifetime: durationpb.New(at.Lifetime), UserAgent: at.UserAgent,
+	}
+	var made *sessionv3.CreateSessionResponse
+	var err error
+	if of := by.external; of == nil {
+		made, err = s.Sessions.In(tx).CreateProven(themself, in)
+	} else {
+		if err := of.link(themself, tx, s.Links.In(tx), userID); err != nil {
+			return nil, err
+		}
+		made, err = s.Sessions.In(tx).CreateByIntent(themself, in, session.Intent{
+			IDPID: of.GetProviderId(), ExternalUserID: of.GetSubject(), AuthTime: time.Unix(of.GetAuthTime(), 0).UTC(),
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Begun{userID, made.GetDetails().GetId(), made.GetSessionToken(), by.code}, nil
 }
 
 // registering reads the user who is to verify their address, if there is one.

@@ -18,6 +18,7 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/impl/api/idplink"
 	"github.com/writ-id/writ/impl/api/session"
 	"github.com/writ-id/writ/impl/api/user"
 	"github.com/writ-id/writ/impl/core/fault"
@@ -45,6 +46,7 @@ type Config struct {
 	Roles    *policy.Roles
 	Sessions *session.Service
 	Users    *user.Service
+	Links    *idplink.Service
 	Codes    *code.Codes
 }
 
@@ -109,7 +111,10 @@ func (f Form) username() string {
 	if f.LoginName != "" {
 		return norm.NFC.String(f.LoginName)
 	}
-	return f.Email[:strings.LastIndexByte(f.Email, '@')]
+	if at := strings.LastIndexByte(f.Email, '@'); at >= 0 {
+		return f.Email[:at]
+	}
+	return "user" // of whom nothing is known
 }
 
 // Where says where somebody registers, and how.
@@ -119,9 +124,13 @@ type Where struct {
 	UserAgent                   *sessionv3.UserAgent
 }
 
-// Begun is what a registration goes on with: a user and a session, in which the password
-// is proven, or what looks like them.
-type Begun struct{ UserID, SessionID, SessionToken string }
+// Begun is what a registration goes on with: a user and a session, in which they are proven,
+// or what looks like them.
+type Begun struct {
+	UserID, SessionID, SessionToken string
+	// Verifies says that the address has to be verified by a code first.
+	Verifies bool
+}
 
 // ErrPasswordIsName refuses a password that is the name of its user.
 var ErrPasswordIsName = errors.New("registration: the password is the name")
@@ -141,6 +150,11 @@ func (s *Service) Register(ctx context.Context, at Where, said Form, typed strin
 	if err != nil {
 		return nil, err
 	}
+	return s.register(ctx, at, said, proof{hash: hash, may: may, code: true})
+}
+
+// register makes the user of a form whose address has to be verified; or tells who has it.
+func (s *Service) register(ctx context.Context, at Where, said Form, by proof) (*Begun, error) {
 	owner, err := s.queries.UserOfEmail(ctx, s.DB.Pool, db.UserOfEmailParams{InstanceID: at.InstanceID, EmailFolded: resource.Fold(said.Email)})
 	known := err == nil
 	if err != nil && !store.NoRow(err) {
@@ -151,13 +165,13 @@ func (s *Service) Register(ctx context.Context, at Where, said Form, typed strin
 		return nil, err
 	}
 	if !known && !enough {
-		begun, err := s.enroll(ctx, at, said, hash, may)
+		begun, err := s.enroll(ctx, at, said, by)
 		if !errors.Is(err, code.ErrNoMore) && reasonOf(err) != "CHECK_FAILED" { // the organization is inactive: nobody can sign in there
 			return begun, err
 		}
 		enough = true
 	}
-	alike := &Begun{s.NewID(), s.NewID(), session.TokenPrefix + secret.Random()} // an answer of the same length
+	alike := &Begun{s.NewID(), s.NewID(), session.TokenPrefix + secret.Random(), true} // an answer of the same length
 	if enough {
 		return alike, nil
 	}
@@ -188,7 +202,7 @@ var _, maxUsername = rule.Length(&userv3.User{}, "username")
 // createUser creates the user under the username they wish or, when it is taken, the
 // same with a number: that a name is taken is not told either. Nor by the refusal of a
 // password that is such a name, which is passed over like one that is taken.
-func createUser(ctx context.Context, tx pgx.Tx, users *user.Service, at Where, said Form, hash string, may func(username string) bool) (id string, err error) {
+func createUser(ctx context.Context, tx pgx.Tx, users *user.Service, at Where, said Form, by proof) (id string, err error) {
 	for try := 1; ; try++ {
 		name := said.username()
 		if try > 1 {
@@ -198,16 +212,22 @@ func createUser(ctx context.Context, tx pgx.Tx, users *user.Service, at Where, s
 			}
 			name = strings.ToValidUTF8(name[:min(len(name), maxUsername-len(suffix))], "") + suffix
 		}
-		if !may(name) {
+		if by.may != nil && !by.may(name) {
 			continue
 		}
 		// A savepoint, because a name that is taken fails the transaction.
 		err = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
-			made, err := users.In(tx).CreateUser(ctx, &userv3.CreateUserRequest{User: &userv3.User{Username: name, Type: &userv3.User_Human{Human: &userv3.Human{
-				Profile:  &userv3.Profile{GivenName: said.GivenName, FamilyName: said.FamilyName, PreferredLanguage: at.Language},
-				Email:    &userv3.Email{Address: said.Email},
-				Password: &userv3.Password{Value: &userv3.Password_Hash{Hash: hash}},
-			}}}})
+			human := &userv3.Human{Profile: &userv3.Profile{GivenName: said.GivenName, FamilyName: said.FamilyName, PreferredLanguage: at.Language}}
+			if said.Email != "" {
+				human.Email = &userv3.Email{Address: said.Email, IsVerified: by.vouched}
+			}
+			if by.hash != "" {
+				human.Password = &userv3.Password{Value: &userv3.Password_Hash{Hash: by.hash}}
+			}
+			if of := by.external; of != nil {
+				human.Profile.DisplayName, human.Profile.NickName = of.GetDisplayName(), of.GetNickname()
+			}
+			made, err := users.In(tx).CreateUser(ctx, &userv3.CreateUserRequest{User: &userv3.User{Username: name, Type: &userv3.User_Human{Human: human}}})
 			id = made.GetDetails().GetId()
 			return err
 		})

@@ -255,6 +255,52 @@ func (*SessionOTPEmailChecked) Descriptor() ([]byte, []int) {
 	return file_writ_event_v1_session_proto_rawDescGZIP(), []int{5}
 }
 
+// SessionIntentChecked is appended when the user of a session signs in with an identity provider.
+type SessionIntentChecked struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The provider.
+	IdpId         string `protobuf:"bytes,1,opt,name=idp_id,json=idpId,proto3" json:"idp_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionIntentChecked) Reset() {
+	*x = SessionIntentChecked{}
+	mi := &file_writ_event_v1_session_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionIntentChecked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionIntentChecked) ProtoMessage() {}
+
+func (x *SessionIntentChecked) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_event_v1_session_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionIntentChecked.ProtoReflect.Descriptor instead.
+func (*SessionIntentChecked) Descriptor() ([]byte, []int) {
+	return file_writ_event_v1_session_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *SessionIntentChecked) GetIdpId() string {
+	if x != nil {
+		return x.IdpId
+	}
+	return ""
+}
+
 // SessionMetadataSet is appended when the metadata of a session changes.
 type SessionMetadataSet struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -264,7 +310,7 @@ type SessionMetadataSet struct {
 
 func (x *SessionMetadataSet) Reset() {
 	*x = SessionMetadataSet{}
-	mi := &file_writ_event_v1_session_proto_msgTypes[6]
+	mi := &file_writ_event_v1_session_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -276,7 +322,7 @@ func (x *SessionMetadataSet) String() string {
 func (*SessionMetadataSet) ProtoMessage() {}
 
 func (x *SessionMetadataSet) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_session_proto_msgTypes[6]
+	mi := &file_writ_event_v1_session_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -289,7 +335,7 @@ func (x *SessionMetadataSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionMetadataSet.ProtoReflect.Descriptor instead.
 func (*SessionMetadataSet) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_session_proto_rawDescGZIP(), []int{6}
+	return file_writ_event_v1_session_proto_rawDescGZIP(), []int{7}
 }
 
 // SessionLifetimeSet is appended when the lifetime of a session changes.
@@ -303,7 +349,7 @@ type SessionLifetimeSet struct {
 
 func (x *SessionLifetimeSet) Reset() {
 	*x = SessionLifetimeSet{}
-	mi := &file_writ_event_v1_session_proto_msgTypes[7]
+	mi := &file_writ_event_v1_session_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -315,7 +361,7 @@ func (x *SessionLifetimeSet) String() string {
 func (*SessionLifetimeSet) ProtoMessage() {}
 
 func (x *SessionLifetimeSet) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_session_proto_msgTypes[7]
+	mi := &file_writ_event_v1_session_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -328,7 +374,7 @@ func (x *SessionLifetimeSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionLifetimeSet.ProtoReflect.Descriptor instead.
 func (*SessionLifetimeSet) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_session_proto_rawDescGZIP(), []int{7}
+	return file_writ_event_v1_session_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SessionLifetimeSet) GetExpirationDate() *timestamppb.Timestamp {
@@ -347,7 +393,7 @@ type SessionTokenSet struct {
 
 func (x *SessionTokenSet) Reset() {
 	*x = SessionTokenSet{}
-	mi := &file_writ_event_v1_session_proto_msgTypes[8]
+	mi := &file_writ_event_v1_session_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -359,7 +405,7 @@ func (x *SessionTokenSet) String() string {
 func (*SessionTokenSet) ProtoMessage() {}
 
 func (x *SessionTokenSet) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_session_proto_msgTypes[8]
+	mi := &file_writ_event_v1_session_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -372,7 +418,7 @@ func (x *SessionTokenSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionTokenSet.ProtoReflect.Descriptor instead.
 func (*SessionTokenSet) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_session_proto_rawDescGZIP(), []int{8}
+	return file_writ_event_v1_session_proto_rawDescGZIP(), []int{9}
 }
 
 // SessionTerminated is appended when a session ends.
@@ -384,7 +430,7 @@ type SessionTerminated struct {
 
 func (x *SessionTerminated) Reset() {
 	*x = SessionTerminated{}
-	mi := &file_writ_event_v1_session_proto_msgTypes[9]
+	mi := &file_writ_event_v1_session_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -396,7 +442,7 @@ func (x *SessionTerminated) String() string {
 func (*SessionTerminated) ProtoMessage() {}
 
 func (x *SessionTerminated) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_session_proto_msgTypes[9]
+	mi := &file_writ_event_v1_session_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -409,7 +455,7 @@ func (x *SessionTerminated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionTerminated.ProtoReflect.Descriptor instead.
 func (*SessionTerminated) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_session_proto_rawDescGZIP(), []int{9}
+	return file_writ_event_v1_session_proto_rawDescGZIP(), []int{10}
 }
 
 var File_writ_event_v1_session_proto protoreflect.FileDescriptor
@@ -429,7 +475,10 @@ const file_writ_event_v1_session_proto_rawDesc = "" +
 	"\x14SessionOTPSMSChecked:&\xd2\xc1\x18\"\n" +
 	"\x17session.otp.sms.checked\x12\asession\"B\n" +
 	"\x16SessionOTPEmailChecked:(\xd2\xc1\x18$\n" +
-	"\x19session.otp.email.checked\x12\asession\"9\n" +
+	"\x19session.otp.email.checked\x12\asession\"T\n" +
+	"\x14SessionIntentChecked\x12\x15\n" +
+	"\x06idp_id\x18\x01 \x01(\tR\x05idpId:%\xd2\xc1\x18!\n" +
+	"\x16session.intent.checked\x12\asession\"9\n" +
 	"\x12SessionMetadataSet:#\xd2\xc1\x18\x1f\n" +
 	"\x14session.metadata.set\x12\asession\"~\n" +
 	"\x12SessionLifetimeSet\x12C\n" +
@@ -452,7 +501,7 @@ func file_writ_event_v1_session_proto_rawDescGZIP() []byte {
 	return file_writ_event_v1_session_proto_rawDescData
 }
 
-var file_writ_event_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_writ_event_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_writ_event_v1_session_proto_goTypes = []any{
 	(*SessionAdded)(nil),           // 0: writ.event.v1.SessionAdded
 	(*SessionUserChecked)(nil),     // 1: writ.event.v1.SessionUserChecked
@@ -460,14 +509,15 @@ var file_writ_event_v1_session_proto_goTypes = []any{
 	(*SessionTOTPChecked)(nil),     // 3: writ.event.v1.SessionTOTPChecked
 	(*SessionOTPSMSChecked)(nil),   // 4: writ.event.v1.SessionOTPSMSChecked
 	(*SessionOTPEmailChecked)(nil), // 5: writ.event.v1.SessionOTPEmailChecked
-	(*SessionMetadataSet)(nil),     // 6: writ.event.v1.SessionMetadataSet
-	(*SessionLifetimeSet)(nil),     // 7: writ.event.v1.SessionLifetimeSet
-	(*SessionTokenSet)(nil),        // 8: writ.event.v1.SessionTokenSet
-	(*SessionTerminated)(nil),      // 9: writ.event.v1.SessionTerminated
-	(*timestamppb.Timestamp)(nil),  // 10: google.protobuf.Timestamp
+	(*SessionIntentChecked)(nil),   // 6: writ.event.v1.SessionIntentChecked
+	(*SessionMetadataSet)(nil),     // 7: writ.event.v1.SessionMetadataSet
+	(*SessionLifetimeSet)(nil),     // 8: writ.event.v1.SessionLifetimeSet
+	(*SessionTokenSet)(nil),        // 9: writ.event.v1.SessionTokenSet
+	(*SessionTerminated)(nil),      // 10: writ.event.v1.SessionTerminated
+	(*timestamppb.Timestamp)(nil),  // 11: google.protobuf.Timestamp
 }
 var file_writ_event_v1_session_proto_depIdxs = []int32{
-	10, // 0: writ.event.v1.SessionLifetimeSet.expiration_date:type_name -> google.protobuf.Timestamp
+	11, // 0: writ.event.v1.SessionLifetimeSet.expiration_date:type_name -> google.protobuf.Timestamp
 	1,  // [1:1] is the sub-list for method output_type
 	1,  // [1:1] is the sub-list for method input_type
 	1,  // [1:1] is the sub-list for extension type_name
@@ -486,7 +536,7 @@ func file_writ_event_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_event_v1_session_proto_rawDesc), len(file_writ_event_v1_session_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

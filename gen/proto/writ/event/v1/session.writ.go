@@ -58,6 +58,20 @@ func (m *SessionOTPEmailChecked) AppendJSON(b []byte) []byte {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
+func (m *SessionIntentChecked) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"idpId\":"...)
+	b = wire.AppendString(b, m.GetIdpId())
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
 func (m *SessionMetadataSet) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')

@@ -963,7 +963,9 @@ type Factors struct {
 	// A code by SMS.
 	OtpSms *Factor `protobuf:"bytes,4,opt,name=otp_sms,json=otpSms,proto3" json:"otp_sms,omitempty"`
 	// A code by e-mail.
-	OtpEmail      *Factor `protobuf:"bytes,5,opt,name=otp_email,json=otpEmail,proto3" json:"otp_email,omitempty"`
+	OtpEmail *Factor `protobuf:"bytes,5,opt,name=otp_email,json=otpEmail,proto3" json:"otp_email,omitempty"`
+	// An identity provider, with which the user signed in on the login pages.
+	Intent        *IntentFactor `protobuf:"bytes,6,opt,name=intent,proto3" json:"intent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1033,6 +1035,68 @@ func (x *Factors) GetOtpEmail() *Factor {
 	return nil
 }
 
+func (x *Factors) GetIntent() *IntentFactor {
+	if x != nil {
+		return x.Intent
+	}
+	return nil
+}
+
+// IntentFactor is an identity provider that a user signed in with.
+type IntentFactor struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When that was last.
+	VerifiedAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=verified_at,json=verifiedAt,proto3" json:"verified_at,omitempty"`
+	// The provider.
+	IdpId         string `protobuf:"bytes,2,opt,name=idp_id,json=idpId,proto3" json:"idp_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IntentFactor) Reset() {
+	*x = IntentFactor{}
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IntentFactor) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IntentFactor) ProtoMessage() {}
+
+func (x *IntentFactor) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IntentFactor.ProtoReflect.Descriptor instead.
+func (*IntentFactor) Descriptor() ([]byte, []int) {
+	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *IntentFactor) GetVerifiedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.VerifiedAt
+	}
+	return nil
+}
+
+func (x *IntentFactor) GetIdpId() string {
+	if x != nil {
+		return x.IdpId
+	}
+	return ""
+}
+
 // Factor is something proven.
 type Factor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1044,7 +1108,7 @@ type Factor struct {
 
 func (x *Factor) Reset() {
 	*x = Factor{}
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[13]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1056,7 +1120,7 @@ func (x *Factor) String() string {
 func (*Factor) ProtoMessage() {}
 
 func (x *Factor) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[13]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1069,7 +1133,7 @@ func (x *Factor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Factor.ProtoReflect.Descriptor instead.
 func (*Factor) Descriptor() ([]byte, []int) {
-	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{13}
+	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Factor) GetVerifiedAt() *timestamppb.Timestamp {
@@ -1098,7 +1162,7 @@ type UserFactor struct {
 
 func (x *UserFactor) Reset() {
 	*x = UserFactor{}
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[14]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1110,7 +1174,7 @@ func (x *UserFactor) String() string {
 func (*UserFactor) ProtoMessage() {}
 
 func (x *UserFactor) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[14]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1123,7 +1187,7 @@ func (x *UserFactor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserFactor.ProtoReflect.Descriptor instead.
 func (*UserFactor) Descriptor() ([]byte, []int) {
-	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{14}
+	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UserFactor) GetVerifiedAt() *timestamppb.Timestamp {
@@ -1181,7 +1245,7 @@ type SessionSearchFilter struct {
 
 func (x *SessionSearchFilter) Reset() {
 	*x = SessionSearchFilter{}
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[15]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1257,7 @@ func (x *SessionSearchFilter) String() string {
 func (*SessionSearchFilter) ProtoMessage() {}
 
 func (x *SessionSearchFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[15]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,7 +1270,7 @@ func (x *SessionSearchFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionSearchFilter.ProtoReflect.Descriptor instead.
 func (*SessionSearchFilter) Descriptor() ([]byte, []int) {
-	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{15}
+	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SessionSearchFilter) GetFilter() isSessionSearchFilter_Filter {
@@ -1327,7 +1391,7 @@ type CreateSessionRequest struct {
 
 func (x *CreateSessionRequest) Reset() {
 	*x = CreateSessionRequest{}
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[16]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1339,7 +1403,7 @@ func (x *CreateSessionRequest) String() string {
 func (*CreateSessionRequest) ProtoMessage() {}
 
 func (x *CreateSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[16]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1352,7 +1416,7 @@ func (x *CreateSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSessionRequest.ProtoReflect.Descriptor instead.
 func (*CreateSessionRequest) Descriptor() ([]byte, []int) {
-	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{16}
+	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CreateSessionRequest) GetSession() *Session {
@@ -1377,7 +1441,7 @@ type CreateSessionResponse struct {
 
 func (x *CreateSessionResponse) Reset() {
 	*x = CreateSessionResponse{}
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[17]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1389,7 +1453,7 @@ func (x *CreateSessionResponse) String() string {
 func (*CreateSessionResponse) ProtoMessage() {}
 
 func (x *CreateSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[17]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1402,7 +1466,7 @@ func (x *CreateSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSessionResponse.ProtoReflect.Descriptor instead.
 func (*CreateSessionResponse) Descriptor() ([]byte, []int) {
-	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{17}
+	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CreateSessionResponse) GetDetails() *v3alpha.Details {
@@ -1439,7 +1503,7 @@ type PatchSessionRequest struct {
 
 func (x *PatchSessionRequest) Reset() {
 	*x = PatchSessionRequest{}
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[18]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1451,7 +1515,7 @@ func (x *PatchSessionRequest) String() string {
 func (*PatchSessionRequest) ProtoMessage() {}
 
 func (x *PatchSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[18]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1464,7 +1528,7 @@ func (x *PatchSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PatchSessionRequest.ProtoReflect.Descriptor instead.
 func (*PatchSessionRequest) Descriptor() ([]byte, []int) {
-	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{18}
+	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PatchSessionRequest) GetId() string {
@@ -1496,7 +1560,7 @@ type PatchSessionResponse struct {
 
 func (x *PatchSessionResponse) Reset() {
 	*x = PatchSessionResponse{}
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[19]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1572,7 @@ func (x *PatchSessionResponse) String() string {
 func (*PatchSessionResponse) ProtoMessage() {}
 
 func (x *PatchSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[19]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1585,7 @@ func (x *PatchSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PatchSessionResponse.ProtoReflect.Descriptor instead.
 func (*PatchSessionResponse) Descriptor() ([]byte, []int) {
-	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{19}
+	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PatchSessionResponse) GetDetails() *v3alpha.Details {
@@ -1556,7 +1620,7 @@ type DeleteSessionRequest struct {
 
 func (x *DeleteSessionRequest) Reset() {
 	*x = DeleteSessionRequest{}
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[20]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1568,7 +1632,7 @@ func (x *DeleteSessionRequest) String() string {
 func (*DeleteSessionRequest) ProtoMessage() {}
 
 func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[20]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1581,7 +1645,7 @@ func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionRequest.ProtoReflect.Descriptor instead.
 func (*DeleteSessionRequest) Descriptor() ([]byte, []int) {
-	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{20}
+	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DeleteSessionRequest) GetId() string {
@@ -1602,7 +1666,7 @@ type DeleteSessionResponse struct {
 
 func (x *DeleteSessionResponse) Reset() {
 	*x = DeleteSessionResponse{}
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[21]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1614,7 +1678,7 @@ func (x *DeleteSessionResponse) String() string {
 func (*DeleteSessionResponse) ProtoMessage() {}
 
 func (x *DeleteSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[21]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1627,7 +1691,7 @@ func (x *DeleteSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionResponse.ProtoReflect.Descriptor instead.
 func (*DeleteSessionResponse) Descriptor() ([]byte, []int) {
-	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{21}
+	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DeleteSessionResponse) GetDetails() *v3alpha.Details {
@@ -1648,7 +1712,7 @@ type GetSessionRequest struct {
 
 func (x *GetSessionRequest) Reset() {
 	*x = GetSessionRequest{}
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[22]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1660,7 +1724,7 @@ func (x *GetSessionRequest) String() string {
 func (*GetSessionRequest) ProtoMessage() {}
 
 func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[22]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1673,7 +1737,7 @@ func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionRequest.ProtoReflect.Descriptor instead.
 func (*GetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{22}
+	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetSessionRequest) GetId() string {
@@ -1694,7 +1758,7 @@ type GetSessionResponse struct {
 
 func (x *GetSessionResponse) Reset() {
 	*x = GetSessionResponse{}
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[23]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1706,7 +1770,7 @@ func (x *GetSessionResponse) String() string {
 func (*GetSessionResponse) ProtoMessage() {}
 
 func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[23]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1719,7 +1783,7 @@ func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionResponse.ProtoReflect.Descriptor instead.
 func (*GetSessionResponse) Descriptor() ([]byte, []int) {
-	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{23}
+	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetSessionResponse) GetSession() *GetSession {
@@ -1746,7 +1810,7 @@ type SearchSessionsRequest struct {
 
 func (x *SearchSessionsRequest) Reset() {
 	*x = SearchSessionsRequest{}
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[24]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1758,7 +1822,7 @@ func (x *SearchSessionsRequest) String() string {
 func (*SearchSessionsRequest) ProtoMessage() {}
 
 func (x *SearchSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[24]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1771,7 +1835,7 @@ func (x *SearchSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchSessionsRequest.ProtoReflect.Descriptor instead.
 func (*SearchSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{24}
+	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SearchSessionsRequest) GetCtx() *v3alpha.RequestContext {
@@ -1817,7 +1881,7 @@ type SearchSessionsResponse struct {
 
 func (x *SearchSessionsResponse) Reset() {
 	*x = SearchSessionsResponse{}
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[25]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1829,7 +1893,7 @@ func (x *SearchSessionsResponse) String() string {
 func (*SearchSessionsResponse) ProtoMessage() {}
 
 func (x *SearchSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[25]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1842,7 +1906,7 @@ func (x *SearchSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchSessionsResponse.ProtoReflect.Descriptor instead.
 func (*SearchSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{25}
+	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SearchSessionsResponse) GetDetails() *v3alpha.ListDetails {
@@ -1879,7 +1943,7 @@ type ProveSessionRequest struct {
 
 func (x *ProveSessionRequest) Reset() {
 	*x = ProveSessionRequest{}
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[26]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1891,7 +1955,7 @@ func (x *ProveSessionRequest) String() string {
 func (*ProveSessionRequest) ProtoMessage() {}
 
 func (x *ProveSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[26]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1904,7 +1968,7 @@ func (x *ProveSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProveSessionRequest.ProtoReflect.Descriptor instead.
 func (*ProveSessionRequest) Descriptor() ([]byte, []int) {
-	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{26}
+	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ProveSessionRequest) GetId() string {
@@ -1932,7 +1996,7 @@ type ProveSessionResponse struct {
 
 func (x *ProveSessionResponse) Reset() {
 	*x = ProveSessionResponse{}
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[27]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1944,7 +2008,7 @@ func (x *ProveSessionResponse) String() string {
 func (*ProveSessionResponse) ProtoMessage() {}
 
 func (x *ProveSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[27]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1957,7 +2021,7 @@ func (x *ProveSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProveSessionResponse.ProtoReflect.Descriptor instead.
 func (*ProveSessionResponse) Descriptor() ([]byte, []int) {
-	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{27}
+	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ProveSessionResponse) GetSession() *GetSession {
@@ -1980,7 +2044,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[28]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1992,7 +2056,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[28]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2005,7 +2069,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{28}
+	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *EndSessionRequest) GetId() string {
@@ -2033,7 +2097,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[29]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2109,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[29]
+	mi := &file_writ_session_v3alpha_session_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2122,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{29}
+	return file_writ_session_v3alpha_session_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *EndSessionResponse) GetDetails() *v3alpha.Details {
@@ -2156,13 +2220,18 @@ const file_writ_session_v3alpha_session_service_proto_rawDesc = "" +
 	"\afactors\x18\b \x01(\v2\x1d.writ.session.v3alpha.FactorsB\x06\xbaH\x03\xc8\x01\x01R\afactors\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01:\f\xf2\xc7\x18\bsessions\"\x9d\x02\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01:\f\xf2\xc7\x18\bsessions\"\xd9\x02\n" +
 	"\aFactors\x124\n" +
 	"\x04user\x18\x01 \x01(\v2 .writ.session.v3alpha.UserFactorR\x04user\x128\n" +
 	"\bpassword\x18\x02 \x01(\v2\x1c.writ.session.v3alpha.FactorR\bpassword\x120\n" +
 	"\x04totp\x18\x03 \x01(\v2\x1c.writ.session.v3alpha.FactorR\x04totp\x125\n" +
 	"\aotp_sms\x18\x04 \x01(\v2\x1c.writ.session.v3alpha.FactorR\x06otpSms\x129\n" +
-	"\totp_email\x18\x05 \x01(\v2\x1c.writ.session.v3alpha.FactorR\botpEmail\"M\n" +
+	"\totp_email\x18\x05 \x01(\v2\x1c.writ.session.v3alpha.FactorR\botpEmail\x12:\n" +
+	"\x06intent\x18\x06 \x01(\v2\".writ.session.v3alpha.IntentFactorR\x06intent\"j\n" +
+	"\fIntentFactor\x12C\n" +
+	"\vverified_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\n" +
+	"verifiedAt\x12\x15\n" +
+	"\x06idp_id\x18\x02 \x01(\tR\x05idpId\"M\n" +
 	"\x06Factor\x12C\n" +
 	"\vverified_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\n" +
 	"verifiedAt\"\xba\x01\n" +
@@ -2266,7 +2335,7 @@ func file_writ_session_v3alpha_session_service_proto_rawDescGZIP() []byte {
 }
 
 var file_writ_session_v3alpha_session_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_writ_session_v3alpha_session_service_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_writ_session_v3alpha_session_service_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_writ_session_v3alpha_session_service_proto_goTypes = []any{
 	(SessionState)(0),               // 0: writ.session.v3alpha.SessionState
 	(SessionFieldName)(0),           // 1: writ.session.v3alpha.SessionFieldName
@@ -2283,46 +2352,47 @@ var file_writ_session_v3alpha_session_service_proto_goTypes = []any{
 	(*UserAgent)(nil),               // 12: writ.session.v3alpha.UserAgent
 	(*GetSession)(nil),              // 13: writ.session.v3alpha.GetSession
 	(*Factors)(nil),                 // 14: writ.session.v3alpha.Factors
-	(*Factor)(nil),                  // 15: writ.session.v3alpha.Factor
-	(*UserFactor)(nil),              // 16: writ.session.v3alpha.UserFactor
-	(*SessionSearchFilter)(nil),     // 17: writ.session.v3alpha.SessionSearchFilter
-	(*CreateSessionRequest)(nil),    // 18: writ.session.v3alpha.CreateSessionRequest
-	(*CreateSessionResponse)(nil),   // 19: writ.session.v3alpha.CreateSessionResponse
-	(*PatchSessionRequest)(nil),     // 20: writ.session.v3alpha.PatchSessionRequest
-	(*PatchSessionResponse)(nil),    // 21: writ.session.v3alpha.PatchSessionResponse
-	(*DeleteSessionRequest)(nil),    // 22: writ.session.v3alpha.DeleteSessionRequest
-	(*DeleteSessionResponse)(nil),   // 23: writ.session.v3alpha.DeleteSessionResponse
-	(*GetSessionRequest)(nil),       // 24: writ.session.v3alpha.GetSessionRequest
-	(*GetSessionResponse)(nil),      // 25: writ.session.v3alpha.GetSessionResponse
-	(*SearchSessionsRequest)(nil),   // 26: writ.session.v3alpha.SearchSessionsRequest
-	(*SearchSessionsResponse)(nil),  // 27: writ.session.v3alpha.SearchSessionsResponse
-	(*ProveSessionRequest)(nil),     // 28: writ.session.v3alpha.ProveSessionRequest
-	(*ProveSessionResponse)(nil),    // 29: writ.session.v3alpha.ProveSessionResponse
-	(*EndSessionRequest)(nil),       // 30: writ.session.v3alpha.EndSessionRequest
-	(*EndSessionResponse)(nil),      // 31: writ.session.v3alpha.EndSessionResponse
-	nil,                             // 32: writ.session.v3alpha.Session.MetadataEntry
-	nil,                             // 33: writ.session.v3alpha.PatchSession.MetadataEntry
-	nil,                             // 34: writ.session.v3alpha.GetSession.MetadataEntry
-	(*durationpb.Duration)(nil),     // 35: google.protobuf.Duration
-	(*v3alpha.Details)(nil),         // 36: writ.object.v3alpha.Details
-	(*timestamppb.Timestamp)(nil),   // 37: google.protobuf.Timestamp
-	(*v3alpha.InIDsFilter)(nil),     // 38: writ.object.v3alpha.InIDsFilter
-	(*v3alpha.IDFilter)(nil),        // 39: writ.object.v3alpha.IDFilter
-	(*v3alpha.TimestampFilter)(nil), // 40: writ.object.v3alpha.TimestampFilter
-	(*v3alpha.RequestContext)(nil),  // 41: writ.object.v3alpha.RequestContext
-	(*v3alpha.ListQuery)(nil),       // 42: writ.object.v3alpha.ListQuery
-	(*v3alpha.ListDetails)(nil),     // 43: writ.object.v3alpha.ListDetails
+	(*IntentFactor)(nil),            // 15: writ.session.v3alpha.IntentFactor
+	(*Factor)(nil),                  // 16: writ.session.v3alpha.Factor
+	(*UserFactor)(nil),              // 17: writ.session.v3alpha.UserFactor
+	(*SessionSearchFilter)(nil),     // 18: writ.session.v3alpha.SessionSearchFilter
+	(*CreateSessionRequest)(nil),    // 19: writ.session.v3alpha.CreateSessionRequest
+	(*CreateSessionResponse)(nil),   // 20: writ.session.v3alpha.CreateSessionResponse
+	(*PatchSessionRequest)(nil),     // 21: writ.session.v3alpha.PatchSessionRequest
+	(*PatchSessionResponse)(nil),    // 22: writ.session.v3alpha.PatchSessionResponse
+	(*DeleteSessionRequest)(nil),    // 23: writ.session.v3alpha.DeleteSessionRequest
+	(*DeleteSessionResponse)(nil),   // 24: writ.session.v3alpha.DeleteSessionResponse
+	(*GetSessionRequest)(nil),       // 25: writ.session.v3alpha.GetSessionRequest
+	(*GetSessionResponse)(nil),      // 26: writ.session.v3alpha.GetSessionResponse
+	(*SearchSessionsRequest)(nil),   // 27: writ.session.v3alpha.SearchSessionsRequest
+	(*SearchSessionsResponse)(nil),  // 28: writ.session.v3alpha.SearchSessionsResponse
+	(*ProveSessionRequest)(nil),     // 29: writ.session.v3alpha.ProveSessionRequest
+	(*ProveSessionResponse)(nil),    // 30: writ.session.v3alpha.ProveSessionResponse
+	(*EndSessionRequest)(nil),       // 31: writ.session.v3alpha.EndSessionRequest
+	(*EndSessionResponse)(nil),      // 32: writ.session.v3alpha.EndSessionResponse
+	nil,                             // 33: writ.session.v3alpha.Session.MetadataEntry
+	nil,                             // 34: writ.session.v3alpha.PatchSession.MetadataEntry
+	nil,                             // 35: writ.session.v3alpha.GetSession.MetadataEntry
+	(*durationpb.Duration)(nil),     // 36: google.protobuf.Duration
+	(*v3alpha.Details)(nil),         // 37: writ.object.v3alpha.Details
+	(*timestamppb.Timestamp)(nil),   // 38: google.protobuf.Timestamp
+	(*v3alpha.InIDsFilter)(nil),     // 39: writ.object.v3alpha.InIDsFilter
+	(*v3alpha.IDFilter)(nil),        // 40: writ.object.v3alpha.IDFilter
+	(*v3alpha.TimestampFilter)(nil), // 41: writ.object.v3alpha.TimestampFilter
+	(*v3alpha.RequestContext)(nil),  // 42: writ.object.v3alpha.RequestContext
+	(*v3alpha.ListQuery)(nil),       // 43: writ.object.v3alpha.ListQuery
+	(*v3alpha.ListDetails)(nil),     // 44: writ.object.v3alpha.ListDetails
 }
 var file_writ_session_v3alpha_session_service_proto_depIdxs = []int32{
 	4,  // 0: writ.session.v3alpha.Session.checks:type_name -> writ.session.v3alpha.Checks
-	32, // 1: writ.session.v3alpha.Session.metadata:type_name -> writ.session.v3alpha.Session.MetadataEntry
+	33, // 1: writ.session.v3alpha.Session.metadata:type_name -> writ.session.v3alpha.Session.MetadataEntry
 	9,  // 2: writ.session.v3alpha.Session.challenges:type_name -> writ.session.v3alpha.Challenges
 	12, // 3: writ.session.v3alpha.Session.user_agent:type_name -> writ.session.v3alpha.UserAgent
-	35, // 4: writ.session.v3alpha.Session.lifetime:type_name -> google.protobuf.Duration
+	36, // 4: writ.session.v3alpha.Session.lifetime:type_name -> google.protobuf.Duration
 	4,  // 5: writ.session.v3alpha.PatchSession.checks:type_name -> writ.session.v3alpha.Checks
-	33, // 6: writ.session.v3alpha.PatchSession.metadata:type_name -> writ.session.v3alpha.PatchSession.MetadataEntry
+	34, // 6: writ.session.v3alpha.PatchSession.metadata:type_name -> writ.session.v3alpha.PatchSession.MetadataEntry
 	9,  // 7: writ.session.v3alpha.PatchSession.challenges:type_name -> writ.session.v3alpha.Challenges
-	35, // 8: writ.session.v3alpha.PatchSession.lifetime:type_name -> google.protobuf.Duration
+	36, // 8: writ.session.v3alpha.PatchSession.lifetime:type_name -> google.protobuf.Duration
 	5,  // 9: writ.session.v3alpha.Checks.user:type_name -> writ.session.v3alpha.CheckUser
 	6,  // 10: writ.session.v3alpha.Checks.password:type_name -> writ.session.v3alpha.CheckPassword
 	7,  // 11: writ.session.v3alpha.Checks.totp:type_name -> writ.session.v3alpha.CheckTOTP
@@ -2330,62 +2400,64 @@ var file_writ_session_v3alpha_session_service_proto_depIdxs = []int32{
 	8,  // 13: writ.session.v3alpha.Checks.otp_email:type_name -> writ.session.v3alpha.CheckCode
 	10, // 14: writ.session.v3alpha.Challenges.otp_sms:type_name -> writ.session.v3alpha.CodeChallenge
 	10, // 15: writ.session.v3alpha.Challenges.otp_email:type_name -> writ.session.v3alpha.CodeChallenge
-	36, // 16: writ.session.v3alpha.GetSession.details:type_name -> writ.object.v3alpha.Details
+	37, // 16: writ.session.v3alpha.GetSession.details:type_name -> writ.object.v3alpha.Details
 	0,  // 17: writ.session.v3alpha.GetSession.state:type_name -> writ.session.v3alpha.SessionState
-	37, // 18: writ.session.v3alpha.GetSession.creation_date:type_name -> google.protobuf.Timestamp
-	37, // 19: writ.session.v3alpha.GetSession.expiration_date:type_name -> google.protobuf.Timestamp
+	38, // 18: writ.session.v3alpha.GetSession.creation_date:type_name -> google.protobuf.Timestamp
+	38, // 19: writ.session.v3alpha.GetSession.expiration_date:type_name -> google.protobuf.Timestamp
 	12, // 20: writ.session.v3alpha.GetSession.user_agent:type_name -> writ.session.v3alpha.UserAgent
-	34, // 21: writ.session.v3alpha.GetSession.metadata:type_name -> writ.session.v3alpha.GetSession.MetadataEntry
+	35, // 21: writ.session.v3alpha.GetSession.metadata:type_name -> writ.session.v3alpha.GetSession.MetadataEntry
 	14, // 22: writ.session.v3alpha.GetSession.factors:type_name -> writ.session.v3alpha.Factors
-	16, // 23: writ.session.v3alpha.Factors.user:type_name -> writ.session.v3alpha.UserFactor
-	15, // 24: writ.session.v3alpha.Factors.password:type_name -> writ.session.v3alpha.Factor
-	15, // 25: writ.session.v3alpha.Factors.totp:type_name -> writ.session.v3alpha.Factor
-	15, // 26: writ.session.v3alpha.Factors.otp_sms:type_name -> writ.session.v3alpha.Factor
-	15, // 27: writ.session.v3alpha.Factors.otp_email:type_name -> writ.session.v3alpha.Factor
-	37, // 28: writ.session.v3alpha.Factor.verified_at:type_name -> google.protobuf.Timestamp
-	37, // 29: writ.session.v3alpha.UserFactor.verified_at:type_name -> google.protobuf.Timestamp
-	38, // 30: writ.session.v3alpha.SessionSearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
-	39, // 31: writ.session.v3alpha.SessionSearchFilter.user_id:type_name -> writ.object.v3alpha.IDFilter
-	39, // 32: writ.session.v3alpha.SessionSearchFilter.creator:type_name -> writ.object.v3alpha.IDFilter
-	40, // 33: writ.session.v3alpha.SessionSearchFilter.creation_date:type_name -> writ.object.v3alpha.TimestampFilter
-	40, // 34: writ.session.v3alpha.SessionSearchFilter.expiration_date:type_name -> writ.object.v3alpha.TimestampFilter
-	39, // 35: writ.session.v3alpha.SessionSearchFilter.fingerprint_id:type_name -> writ.object.v3alpha.IDFilter
-	2,  // 36: writ.session.v3alpha.CreateSessionRequest.session:type_name -> writ.session.v3alpha.Session
-	36, // 37: writ.session.v3alpha.CreateSessionResponse.details:type_name -> writ.object.v3alpha.Details
-	11, // 38: writ.session.v3alpha.CreateSessionResponse.challenges:type_name -> writ.session.v3alpha.MadeChallenges
-	3,  // 39: writ.session.v3alpha.PatchSessionRequest.session:type_name -> writ.session.v3alpha.PatchSession
-	36, // 40: writ.session.v3alpha.PatchSessionResponse.details:type_name -> writ.object.v3alpha.Details
-	11, // 41: writ.session.v3alpha.PatchSessionResponse.challenges:type_name -> writ.session.v3alpha.MadeChallenges
-	36, // 42: writ.session.v3alpha.DeleteSessionResponse.details:type_name -> writ.object.v3alpha.Details
-	13, // 43: writ.session.v3alpha.GetSessionResponse.session:type_name -> writ.session.v3alpha.GetSession
-	41, // 44: writ.session.v3alpha.SearchSessionsRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
-	42, // 45: writ.session.v3alpha.SearchSessionsRequest.query:type_name -> writ.object.v3alpha.ListQuery
-	1,  // 46: writ.session.v3alpha.SearchSessionsRequest.sorting_column:type_name -> writ.session.v3alpha.SessionFieldName
-	17, // 47: writ.session.v3alpha.SearchSessionsRequest.filters:type_name -> writ.session.v3alpha.SessionSearchFilter
-	43, // 48: writ.session.v3alpha.SearchSessionsResponse.details:type_name -> writ.object.v3alpha.ListDetails
-	1,  // 49: writ.session.v3alpha.SearchSessionsResponse.sorting_column:type_name -> writ.session.v3alpha.SessionFieldName
-	13, // 50: writ.session.v3alpha.SearchSessionsResponse.result:type_name -> writ.session.v3alpha.GetSession
-	13, // 51: writ.session.v3alpha.ProveSessionResponse.session:type_name -> writ.session.v3alpha.GetSession
-	36, // 52: writ.session.v3alpha.EndSessionResponse.details:type_name -> writ.object.v3alpha.Details
-	18, // 53: writ.session.v3alpha.ServiceSessions.CreateSession:input_type -> writ.session.v3alpha.CreateSessionRequest
-	20, // 54: writ.session.v3alpha.ServiceSessions.PatchSession:input_type -> writ.session.v3alpha.PatchSessionRequest
-	22, // 55: writ.session.v3alpha.ServiceSessions.DeleteSession:input_type -> writ.session.v3alpha.DeleteSessionRequest
-	24, // 56: writ.session.v3alpha.ServiceSessions.GetSession:input_type -> writ.session.v3alpha.GetSessionRequest
-	26, // 57: writ.session.v3alpha.ServiceSessions.SearchSessions:input_type -> writ.session.v3alpha.SearchSessionsRequest
-	28, // 58: writ.session.v3alpha.ServiceSessions.ProveSession:input_type -> writ.session.v3alpha.ProveSessionRequest
-	30, // 59: writ.session.v3alpha.ServiceSessions.EndSession:input_type -> writ.session.v3alpha.EndSessionRequest
-	19, // 60: writ.session.v3alpha.ServiceSessions.CreateSession:output_type -> writ.session.v3alpha.CreateSessionResponse
-	21, // 61: writ.session.v3alpha.ServiceSessions.PatchSession:output_type -> writ.session.v3alpha.PatchSessionResponse
-	23, // 62: writ.session.v3alpha.ServiceSessions.DeleteSession:output_type -> writ.session.v3alpha.DeleteSessionResponse
-	25, // 63: writ.session.v3alpha.ServiceSessions.GetSession:output_type -> writ.session.v3alpha.GetSessionResponse
-	27, // 64: writ.session.v3alpha.ServiceSessions.SearchSessions:output_type -> writ.session.v3alpha.SearchSessionsResponse
-	29, // 65: writ.session.v3alpha.ServiceSessions.ProveSession:output_type -> writ.session.v3alpha.ProveSessionResponse
-	31, // 66: writ.session.v3alpha.ServiceSessions.EndSession:output_type -> writ.session.v3alpha.EndSessionResponse
-	60, // [60:67] is the sub-list for method output_type
-	53, // [53:60] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	17, // 23: writ.session.v3alpha.Factors.user:type_name -> writ.session.v3alpha.UserFactor
+	16, // 24: writ.session.v3alpha.Factors.password:type_name -> writ.session.v3alpha.Factor
+	16, // 25: writ.session.v3alpha.Factors.totp:type_name -> writ.session.v3alpha.Factor
+	16, // 26: writ.session.v3alpha.Factors.otp_sms:type_name -> writ.session.v3alpha.Factor
+	16, // 27: writ.session.v3alpha.Factors.otp_email:type_name -> writ.session.v3alpha.Factor
+	15, // 28: writ.session.v3alpha.Factors.intent:type_name -> writ.session.v3alpha.IntentFactor
+	38, // 29: writ.session.v3alpha.IntentFactor.verified_at:type_name -> google.protobuf.Timestamp
+	38, // 30: writ.session.v3alpha.Factor.verified_at:type_name -> google.protobuf.Timestamp
+	38, // 31: writ.session.v3alpha.UserFactor.verified_at:type_name -> google.protobuf.Timestamp
+	39, // 32: writ.session.v3alpha.SessionSearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
+	40, // 33: writ.session.v3alpha.SessionSearchFilter.user_id:type_name -> writ.object.v3alpha.IDFilter
+	40, // 34: writ.session.v3alpha.SessionSearchFilter.creator:type_name -> writ.object.v3alpha.IDFilter
+	41, // 35: writ.session.v3alpha.SessionSearchFilter.creation_date:type_name -> writ.object.v3alpha.TimestampFilter
+	41, // 36: writ.session.v3alpha.SessionSearchFilter.expiration_date:type_name -> writ.object.v3alpha.TimestampFilter
+	40, // 37: writ.session.v3alpha.SessionSearchFilter.fingerprint_id:type_name -> writ.object.v3alpha.IDFilter
+	2,  // 38: writ.session.v3alpha.CreateSessionRequest.session:type_name -> writ.session.v3alpha.Session
+	37, // 39: writ.session.v3alpha.CreateSessionResponse.details:type_name -> writ.object.v3alpha.Details
+	11, // 40: writ.session.v3alpha.CreateSessionResponse.challenges:type_name -> writ.session.v3alpha.MadeChallenges
+	3,  // 41: writ.session.v3alpha.PatchSessionRequest.session:type_name -> writ.session.v3alpha.PatchSession
+	37, // 42: writ.session.v3alpha.PatchSessionResponse.details:type_name -> writ.object.v3alpha.Details
+	11, // 43: writ.session.v3alpha.PatchSessionResponse.challenges:type_name -> writ.session.v3alpha.MadeChallenges
+	37, // 44: writ.session.v3alpha.DeleteSessionResponse.details:type_name -> writ.object.v3alpha.Details
+	13, // 45: writ.session.v3alpha.GetSessionResponse.session:type_name -> writ.session.v3alpha.GetSession
+	42, // 46: writ.session.v3alpha.SearchSessionsRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
+	43, // 47: writ.session.v3alpha.SearchSessionsRequest.query:type_name -> writ.object.v3alpha.ListQuery
+	1,  // 48: writ.session.v3alpha.SearchSessionsRequest.sorting_column:type_name -> writ.session.v3alpha.SessionFieldName
+	18, // 49: writ.session.v3alpha.SearchSessionsRequest.filters:type_name -> writ.session.v3alpha.SessionSearchFilter
+	44, // 50: writ.session.v3alpha.SearchSessionsResponse.details:type_name -> writ.object.v3alpha.ListDetails
+	1,  // 51: writ.session.v3alpha.SearchSessionsResponse.sorting_column:type_name -> writ.session.v3alpha.SessionFieldName
+	13, // 52: writ.session.v3alpha.SearchSessionsResponse.result:type_name -> writ.session.v3alpha.GetSession
+	13, // 53: writ.session.v3alpha.ProveSessionResponse.session:type_name -> writ.session.v3alpha.GetSession
+	37, // 54: writ.session.v3alpha.EndSessionResponse.details:type_name -> writ.object.v3alpha.Details
+	19, // 55: writ.session.v3alpha.ServiceSessions.CreateSession:input_type -> writ.session.v3alpha.CreateSessionRequest
+	21, // 56: writ.session.v3alpha.ServiceSessions.PatchSession:input_type -> writ.session.v3alpha.PatchSessionRequest
+	23, // 57: writ.session.v3alpha.ServiceSessions.DeleteSession:input_type -> writ.session.v3alpha.DeleteSessionRequest
+	25, // 58: writ.session.v3alpha.ServiceSessions.GetSession:input_type -> writ.session.v3alpha.GetSessionRequest
+	27, // 59: writ.session.v3alpha.ServiceSessions.SearchSessions:input_type -> writ.session.v3alpha.SearchSessionsRequest
+	29, // 60: writ.session.v3alpha.ServiceSessions.ProveSession:input_type -> writ.session.v3alpha.ProveSessionRequest
+	31, // 61: writ.session.v3alpha.ServiceSessions.EndSession:input_type -> writ.session.v3alpha.EndSessionRequest
+	20, // 62: writ.session.v3alpha.ServiceSessions.CreateSession:output_type -> writ.session.v3alpha.CreateSessionResponse
+	22, // 63: writ.session.v3alpha.ServiceSessions.PatchSession:output_type -> writ.session.v3alpha.PatchSessionResponse
+	24, // 64: writ.session.v3alpha.ServiceSessions.DeleteSession:output_type -> writ.session.v3alpha.DeleteSessionResponse
+	26, // 65: writ.session.v3alpha.ServiceSessions.GetSession:output_type -> writ.session.v3alpha.GetSessionResponse
+	28, // 66: writ.session.v3alpha.ServiceSessions.SearchSessions:output_type -> writ.session.v3alpha.SearchSessionsResponse
+	30, // 67: writ.session.v3alpha.ServiceSessions.ProveSession:output_type -> writ.session.v3alpha.ProveSessionResponse
+	32, // 68: writ.session.v3alpha.ServiceSessions.EndSession:output_type -> writ.session.v3alpha.EndSessionResponse
+	62, // [62:69] is the sub-list for method output_type
+	55, // [55:62] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_writ_session_v3alpha_session_service_proto_init() }
@@ -2400,7 +2472,7 @@ func file_writ_session_v3alpha_session_service_proto_init() {
 	}
 	file_writ_session_v3alpha_session_service_proto_msgTypes[8].OneofWrappers = []any{}
 	file_writ_session_v3alpha_session_service_proto_msgTypes[9].OneofWrappers = []any{}
-	file_writ_session_v3alpha_session_service_proto_msgTypes[15].OneofWrappers = []any{
+	file_writ_session_v3alpha_session_service_proto_msgTypes[16].OneofWrappers = []any{
 		(*SessionSearchFilter_InIds)(nil),
 		(*SessionSearchFilter_UserId)(nil),
 		(*SessionSearchFilter_Creator)(nil),
@@ -2414,7 +2486,7 @@ func file_writ_session_v3alpha_session_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_session_v3alpha_session_service_proto_rawDesc), len(file_writ_session_v3alpha_session_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   33,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

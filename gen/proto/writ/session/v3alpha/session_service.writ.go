@@ -739,6 +739,30 @@ func (m *Factors) AppendJSON(b []byte) []byte {
 		b = v.AppendJSON(b)
 		b = append(b, ',')
 	}
+	if v := m.GetIntent(); v != nil {
+		b = append(b, "\"intent\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *IntentFactor) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	if v := m.GetVerifiedAt(); v != nil {
+		b = append(b, "\"verifiedAt\":"...)
+		b = wire.AppendTimestamp(b, v)
+		b = append(b, ',')
+	}
+	b = append(b, "\"idpId\":"...)
+	b = wire.AppendString(b, m.GetIdpId())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma

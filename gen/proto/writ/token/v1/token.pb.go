@@ -826,8 +826,10 @@ type External struct {
 	Nickname string `protobuf:"bytes,11,opt,name=nickname,proto3" json:"nickname,omitempty"`
 	// Their language, as a tag.
 	Language string `protobuf:"bytes,12,opt,name=language,proto3" json:"language,omitempty"`
-	// When they authenticated there; 0 when that is not said.
-	AuthTime      int64 `protobuf:"varint,13,opt,name=auth_time,json=authTime,proto3" json:"auth_time,omitempty"`
+	// When they authenticated there.
+	AuthTime int64 `protobuf:"varint,13,opt,name=auth_time,json=authTime,proto3" json:"auth_time,omitempty"`
+	// The login name of the user here who it may be; empty when nobody is known to be.
+	LoginName     string `protobuf:"bytes,14,opt,name=login_name,json=loginName,proto3" json:"login_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -951,6 +953,13 @@ func (x *External) GetAuthTime() int64 {
 		return x.AuthTime
 	}
 	return 0
+}
+
+func (x *External) GetLoginName() string {
+	if x != nil {
+		return x.LoginName
+	}
+	return ""
 }
 
 // SignedOut is a logout that leads on to the identity provider, and back from it.
@@ -1320,7 +1329,7 @@ const file_writ_token_v1_token_proto_rawDesc = "" +
 	"\bverifier\x18\x06 \x01(\tR\bverifier\x12\x16\n" +
 	"\x06issuer\x18\a \x01(\tR\x06issuer\x12!\n" +
 	"\fredirect_uri\x18\b \x01(\tR\vredirectUri\x12'\n" +
-	"\x04flow\x18\t \x01(\v2\x13.writ.token.v1.FlowR\x04flow\"\x86\x03\n" +
+	"\x04flow\x18\t \x01(\v2\x13.writ.token.v1.FlowR\x04flow\"\xa5\x03\n" +
 	"\bExternal\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\bended_at\x18\x02 \x01(\x03R\aendedAt\x12\x1f\n" +
@@ -1338,7 +1347,9 @@ const file_writ_token_v1_token_proto_rawDesc = "" +
 	" \x01(\tR\vdisplayName\x12\x1a\n" +
 	"\bnickname\x18\v \x01(\tR\bnickname\x12\x1a\n" +
 	"\blanguage\x18\f \x01(\tR\blanguage\x12\x1b\n" +
-	"\tauth_time\x18\r \x01(\x03R\bauthTime\":\n" +
+	"\tauth_time\x18\r \x01(\x03R\bauthTime\x12\x1d\n" +
+	"\n" +
+	"login_name\x18\x0e \x01(\tR\tloginName\":\n" +
 	"\tSignedOut\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\tR\x02to\x12\x1d\n" +
 	"\n" +

@@ -369,6 +369,9 @@ func (m *External) AppendJSON(b []byte) []byte {
 	b = append(b, "\"authTime\":"...)
 	b = wire.AppendInt64(b, m.GetAuthTime())
 	b = append(b, ',')
+	b = append(b, "\"loginName\":"...)
+	b = wire.AppendString(b, m.GetLoginName())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma

@@ -1,0 +1,28 @@
+-- +goose Up
+-- Accounts at identity providers that sign users in. Who somebody is there is one person
+-- here, or nobody (SEC-201). idp_instance_id is the instance of the provider, '' for one of
+-- the system.
+CREATE TABLE idp_links (
+    instance_id       text COLLATE "C" NOT NULL,
+    id                text COLLATE "C" NOT NULL,
+    org_id            text COLLATE "C" NOT NULL,
+    user_id           text COLLATE "C" NOT NULL,
+    idp_instance_id   text COLLATE "C" NOT NULL,
+    idp_id            text COLLATE "C" NOT NULL,
+    external_user_id  text COLLATE "C" NOT NULL,
+    external_username text COLLATE "C" NOT NULL,
+    sequence          bigint NOT NULL,
+    creation_date     timestamptz NOT NULL,
+    change_date       timestamptz NOT NULL,
+    CONSTRAINT idp_links_pkey PRIMARY KEY (instance_id, id),
+    CONSTRAINT idp_links_external_key UNIQUE (instance_id, idp_id, external_user_id),
+    CONSTRAINT idp_links_instance_check CHECK (idp_instance_id IN ('', instance_id)),
+    CONSTRAINT idp_links_user_fkey FOREIGN KEY (instance_id, user_id) REFERENCES users ON DELETE CASCADE,
+    CONSTRAINT idp_links_idp_fkey FOREIGN KEY (idp_instance_id, idp_id) REFERENCES idps ON DELETE CASCADE
+);
+CREATE INDEX idp_links_by_user ON idp_links (instance_id, user_id, creation_date, id);
+CREATE INDEX idp_links_by_idp ON idp_links (idp_instance_id, idp_id);
+CREATE TRIGGER idp_links_counted AFTER INSERT ON idp_links
+    REFERENCING NEW TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
+CREATE TRIGGER idp_links_uncounted AFTER DELETE ON idp_links
+    REFERENCING OLD TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
