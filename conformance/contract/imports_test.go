@@ -11,6 +11,7 @@ import (
 	_ "github.com/writ-id/writ/gen/proto/writ/event/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/feature/v2"
 	_ "github.com/writ-id/writ/gen/proto/writ/grant/v3alpha"
+	_ "github.com/writ-id/writ/gen/proto/writ/idp/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/instance/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/language/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
@@ -18,5 +19,6 @@ import (
 	_ "github.com/writ-id/writ/gen/proto/writ/project/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
+	_ "github.com/writ-id/writ/gen/proto/writ/settings/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 )

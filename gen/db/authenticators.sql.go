@@ -98,31 +98,6 @@ func (q *Queries) PutCode(ctx context.Context, db DBTX, arg PutCodeParams) error
 	return err
 }
 
-const resealAuthenticator = `-- name: ResealAuthenticator :execrows
-UPDATE authenticators SET secret = $1 WHERE instance_id = $2 AND id = $3 AND secret = $4
-`
-
-type ResealAuthenticatorParams struct {
-	Sealed     []byte `db:"sealed"`
-	InstanceID string `db:"instance_id"`
-	ID         string `db:"id"`
-	Old        []byte `db:"old"`
-}
-
-// Only while it is as it was read: the user may just have got another one.
-func (q *Queries) ResealAuthenticator(ctx context.Context, db DBTX, arg ResealAuthenticatorParams) (int64, error) {
-	result, err := db.Exec(ctx, resealAuthenticator,
-		arg.Sealed,
-		arg.InstanceID,
-		arg.ID,
-		arg.Old,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const sameAuthenticator = `-- name: SameAuthenticator :many
 SELECT id, is_verified FROM authenticators WHERE instance_id = $1 AND user_id = $2 AND type = $3 AND address = $4
 `
@@ -154,49 +129,6 @@ func (q *Queries) SameAuthenticator(ctx context.Context, db DBTX, arg SameAuthen
 	for rows.Next() {
 		var i SameAuthenticatorRow
 		if err := rows.Scan(&i.ID, &i.IsVerified); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const sealedAuthenticators = `-- name: SealedAuthenticators :many
-SELECT instance_id, id, user_id, secret FROM authenticators WHERE secret IS NOT NULL AND (instance_id, id) > ($1::text, $2::text)
-ORDER BY instance_id, id LIMIT $3::int
-`
-
-type SealedAuthenticatorsParams struct {
-	InstanceID string `db:"instance_id"`
-	ID         string `db:"id"`
-	PageLimit  int32  `db:"page_limit"`
-}
-
-type SealedAuthenticatorsRow struct {
-	InstanceID string `db:"instance_id"`
-	ID         string `db:"id"`
-	UserID     string `db:"user_id"`
-	Secret     []byte `db:"secret"`
-}
-
-func (q *Queries) SealedAuthenticators(ctx context.Context, db DBTX, arg SealedAuthenticatorsParams) ([]SealedAuthenticatorsRow, error) {
-	rows, err := db.Query(ctx, sealedAuthenticators, arg.InstanceID, arg.ID, arg.PageLimit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []SealedAuthenticatorsRow{}
-	for rows.Next() {
-		var i SealedAuthenticatorsRow
-		if err := rows.Scan(
-			&i.InstanceID,
-			&i.ID,
-			&i.UserID,
-			&i.Secret,
-		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -275,17 +275,6 @@ type InstanceRow struct {
 	PrimaryDomain          string    `db:"primary_domain"`
 }
 
-type LanguageSetting struct {
-	InstanceID          string    `db:"instance_id"`
-	OrgID               string    `db:"org_id"`
-	DefaultLanguage     *string   `db:"default_language"`
-	RestrictedLanguages []string  `db:"restricted_languages"`
-	Sequence            int64     `db:"sequence"`
-	ChangeDate          time.Time `db:"change_date"`
-	OfInstance          *string   `db:"of_instance"`
-	OfOrg               *string   `db:"of_org"`
-}
-
 type MachineKey struct {
 	InstanceID     string     `db:"instance_id"`
 	ID             string     `db:"id"`
@@ -513,6 +502,26 @@ type SessionRow struct {
 	ChangeDate         time.Time       `db:"change_date"`
 	LoginName          string          `db:"login_name"`
 	DisplayName        string          `db:"display_name"`
+}
+
+type Setting struct {
+	InstanceID string          `db:"instance_id"`
+	OrgID      string          `db:"org_id"`
+	Subject    string          `db:"subject"`
+	Properties json.RawMessage `db:"properties"`
+	Sequence   int64           `db:"sequence"`
+	ChangeDate time.Time       `db:"change_date"`
+	OfInstance *string         `db:"of_instance"`
+	OfOrg      *string         `db:"of_org"`
+}
+
+type SettingImage struct {
+	InstanceID string `db:"instance_id"`
+	OrgID      string `db:"org_id"`
+	Subject    string `db:"subject"`
+	Property   string `db:"property"`
+	Digest     string `db:"digest"`
+	Content    []byte `db:"content"`
 }
 
 type SigningKey struct {

@@ -153,60 +153,6 @@ func (q *Queries) PutAwaySigningKey(ctx context.Context, db DBTX, arg PutAwaySig
 	return err
 }
 
-const resealSigningKey = `-- name: ResealSigningKey :execrows
-UPDATE signing_keys SET private_key = $1 WHERE instance_id = $2 AND id = $3 AND private_key = $4
-`
-
-type ResealSigningKeyParams struct {
-	Sealed     []byte `db:"sealed"`
-	InstanceID string `db:"instance_id"`
-	ID         string `db:"id"`
-	Old        []byte `db:"old"`
-}
-
-func (q *Queries) ResealSigningKey(ctx context.Context, db DBTX, arg ResealSigningKeyParams) (int64, error) {
-	result, err := db.Exec(ctx, resealSigningKey,
-		arg.Sealed,
-		arg.InstanceID,
-		arg.ID,
-		arg.Old,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const sealedSigningKeys = `-- name: SealedSigningKeys :many
-SELECT instance_id, id, private_key FROM signing_keys WHERE state < 4 ORDER BY instance_id, id
-`
-
-type SealedSigningKeysRow struct {
-	InstanceID string `db:"instance_id"`
-	ID         string `db:"id"`
-	PrivateKey []byte `db:"private_key"`
-}
-
-func (q *Queries) SealedSigningKeys(ctx context.Context, db DBTX) ([]SealedSigningKeysRow, error) {
-	rows, err := db.Query(ctx, sealedSigningKeys)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []SealedSigningKeysRow{}
-	for rows.Next() {
-		var i SealedSigningKeysRow
-		if err := rows.Scan(&i.InstanceID, &i.ID, &i.PrivateKey); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const signingKeys = `-- name: SigningKeys :many
 SELECT instance_id, id, algorithm, state, public_key, private_key, creation_date, due_date FROM signing_keys WHERE instance_id = $1 ORDER BY state, creation_date, id
 `

@@ -33,60 +33,6 @@ func (q *Queries) AddTokenKey(ctx context.Context, db DBTX, arg AddTokenKeyParam
 	return err
 }
 
-const resealTokenKey = `-- name: ResealTokenKey :execrows
-UPDATE token_keys SET secret = $1 WHERE instance_id = $2 AND number = $3 AND secret = $4
-`
-
-type ResealTokenKeyParams struct {
-	Sealed     []byte `db:"sealed"`
-	InstanceID string `db:"instance_id"`
-	Number     int16  `db:"number"`
-	Old        []byte `db:"old"`
-}
-
-func (q *Queries) ResealTokenKey(ctx context.Context, db DBTX, arg ResealTokenKeyParams) (int64, error) {
-	result, err := db.Exec(ctx, resealTokenKey,
-		arg.Sealed,
-		arg.InstanceID,
-		arg.Number,
-		arg.Old,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const sealedTokenKeys = `-- name: SealedTokenKeys :many
-SELECT instance_id, number, secret FROM token_keys ORDER BY instance_id, number
-`
-
-type SealedTokenKeysRow struct {
-	InstanceID string `db:"instance_id"`
-	Number     int16  `db:"number"`
-	Secret     []byte `db:"secret"`
-}
-
-func (q *Queries) SealedTokenKeys(ctx context.Context, db DBTX) ([]SealedTokenKeysRow, error) {
-	rows, err := db.Query(ctx, sealedTokenKeys)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []SealedTokenKeysRow{}
-	for rows.Next() {
-		var i SealedTokenKeysRow
-		if err := rows.Scan(&i.InstanceID, &i.Number, &i.Secret); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const tokenKeys = `-- name: TokenKeys :many
 SELECT number, secret FROM token_keys WHERE instance_id = $1 ORDER BY number
 `

@@ -1775,6 +1775,36 @@ func (e PatchMembershipParamsCtxSystem) Valid() bool {
 	}
 }
 
+// Defines values for ResolveBrandingParamsCtxSystem.
+const (
+	ResolveBrandingParamsCtxSystemTrue ResolveBrandingParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the ResolveBrandingParamsCtxSystem enum.
+func (e ResolveBrandingParamsCtxSystem) Valid() bool {
+	switch e {
+	case ResolveBrandingParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SetBrandingParamsCtxSystem.
+const (
+	SetBrandingParamsCtxSystemTrue SetBrandingParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the SetBrandingParamsCtxSystem enum.
+func (e SetBrandingParamsCtxSystem) Valid() bool {
+	switch e {
+	case SetBrandingParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ResolveLanguagesParamsCtxSystem.
 const (
 	ResolveLanguagesParamsCtxSystemTrue ResolveLanguagesParamsCtxSystem = true
@@ -1799,6 +1829,168 @@ const (
 func (e SetLanguagesParamsCtxSystem) Valid() bool {
 	switch e {
 	case SetLanguagesParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResolveMessageTextParamsCtxSystem.
+const (
+	ResolveMessageTextParamsCtxSystemTrue ResolveMessageTextParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the ResolveMessageTextParamsCtxSystem enum.
+func (e ResolveMessageTextParamsCtxSystem) Valid() bool {
+	switch e {
+	case ResolveMessageTextParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResolveMessageTextParamsKind.
+const (
+	ResolveMessageTextParamsKindDomainClaimed   ResolveMessageTextParamsKind = "domain_claimed"
+	ResolveMessageTextParamsKindDoor            ResolveMessageTextParamsKind = "door"
+	ResolveMessageTextParamsKindEmailKnown      ResolveMessageTextParamsKind = "email_known"
+	ResolveMessageTextParamsKindOtpEmail        ResolveMessageTextParamsKind = "otp_email"
+	ResolveMessageTextParamsKindOtpSms          ResolveMessageTextParamsKind = "otp_sms"
+	ResolveMessageTextParamsKindPasswordChanged ResolveMessageTextParamsKind = "password_changed"
+	ResolveMessageTextParamsKindResetPassword   ResolveMessageTextParamsKind = "reset_password"
+	ResolveMessageTextParamsKindVerifyEmail     ResolveMessageTextParamsKind = "verify_email"
+	ResolveMessageTextParamsKindVerifyPhone     ResolveMessageTextParamsKind = "verify_phone"
+)
+
+// Valid indicates whether the value is a known member of the ResolveMessageTextParamsKind enum.
+func (e ResolveMessageTextParamsKind) Valid() bool {
+	switch e {
+	case ResolveMessageTextParamsKindDomainClaimed:
+		return true
+	case ResolveMessageTextParamsKindDoor:
+		return true
+	case ResolveMessageTextParamsKindEmailKnown:
+		return true
+	case ResolveMessageTextParamsKindOtpEmail:
+		return true
+	case ResolveMessageTextParamsKindOtpSms:
+		return true
+	case ResolveMessageTextParamsKindPasswordChanged:
+		return true
+	case ResolveMessageTextParamsKindResetPassword:
+		return true
+	case ResolveMessageTextParamsKindVerifyEmail:
+		return true
+	case ResolveMessageTextParamsKindVerifyPhone:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SetMessageTextParamsCtxSystem.
+const (
+	SetMessageTextParamsCtxSystemTrue SetMessageTextParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the SetMessageTextParamsCtxSystem enum.
+func (e SetMessageTextParamsCtxSystem) Valid() bool {
+	switch e {
+	case SetMessageTextParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SetMessageTextParamsKind.
+const (
+	SetMessageTextParamsKindDomainClaimed   SetMessageTextParamsKind = "domain_claimed"
+	SetMessageTextParamsKindDoor            SetMessageTextParamsKind = "door"
+	SetMessageTextParamsKindEmailKnown      SetMessageTextParamsKind = "email_known"
+	SetMessageTextParamsKindOtpEmail        SetMessageTextParamsKind = "otp_email"
+	SetMessageTextParamsKindOtpSms          SetMessageTextParamsKind = "otp_sms"
+	SetMessageTextParamsKindPasswordChanged SetMessageTextParamsKind = "password_changed"
+	SetMessageTextParamsKindResetPassword   SetMessageTextParamsKind = "reset_password"
+	SetMessageTextParamsKindVerifyEmail     SetMessageTextParamsKind = "verify_email"
+	SetMessageTextParamsKindVerifyPhone     SetMessageTextParamsKind = "verify_phone"
+)
+
+// Valid indicates whether the value is a known member of the SetMessageTextParamsKind enum.
+func (e SetMessageTextParamsKind) Valid() bool {
+	switch e {
+	case SetMessageTextParamsKindDomainClaimed:
+		return true
+	case SetMessageTextParamsKindDoor:
+		return true
+	case SetMessageTextParamsKindEmailKnown:
+		return true
+	case SetMessageTextParamsKindOtpEmail:
+		return true
+	case SetMessageTextParamsKindOtpSms:
+		return true
+	case SetMessageTextParamsKindPasswordChanged:
+		return true
+	case SetMessageTextParamsKindResetPassword:
+		return true
+	case SetMessageTextParamsKindVerifyEmail:
+		return true
+	case SetMessageTextParamsKindVerifyPhone:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PreviewMessageTextParamsCtxSystem.
+const (
+	PreviewMessageTextParamsCtxSystemTrue PreviewMessageTextParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the PreviewMessageTextParamsCtxSystem enum.
+func (e PreviewMessageTextParamsCtxSystem) Valid() bool {
+	switch e {
+	case PreviewMessageTextParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PreviewMessageTextParamsKind.
+const (
+	PreviewMessageTextParamsKindDomainClaimed   PreviewMessageTextParamsKind = "domain_claimed"
+	PreviewMessageTextParamsKindDoor            PreviewMessageTextParamsKind = "door"
+	PreviewMessageTextParamsKindEmailKnown      PreviewMessageTextParamsKind = "email_known"
+	PreviewMessageTextParamsKindOtpEmail        PreviewMessageTextParamsKind = "otp_email"
+	PreviewMessageTextParamsKindOtpSms          PreviewMessageTextParamsKind = "otp_sms"
+	PreviewMessageTextParamsKindPasswordChanged PreviewMessageTextParamsKind = "password_changed"
+	PreviewMessageTextParamsKindResetPassword   PreviewMessageTextParamsKind = "reset_password"
+	PreviewMessageTextParamsKindVerifyEmail     PreviewMessageTextParamsKind = "verify_email"
+	PreviewMessageTextParamsKindVerifyPhone     PreviewMessageTextParamsKind = "verify_phone"
+)
+
+// Valid indicates whether the value is a known member of the PreviewMessageTextParamsKind enum.
+func (e PreviewMessageTextParamsKind) Valid() bool {
+	switch e {
+	case PreviewMessageTextParamsKindDomainClaimed:
+		return true
+	case PreviewMessageTextParamsKindDoor:
+		return true
+	case PreviewMessageTextParamsKindEmailKnown:
+		return true
+	case PreviewMessageTextParamsKindOtpEmail:
+		return true
+	case PreviewMessageTextParamsKindOtpSms:
+		return true
+	case PreviewMessageTextParamsKindPasswordChanged:
+		return true
+	case PreviewMessageTextParamsKindResetPassword:
+		return true
+	case PreviewMessageTextParamsKindVerifyEmail:
+		return true
+	case PreviewMessageTextParamsKindVerifyPhone:
 		return true
 	default:
 		return false
@@ -2164,7 +2356,7 @@ type AppleConfig struct {
 	// PrivateKey The private key (PKCS #8, PEM) that signs the assertions of the client; it is never returned.
 	PrivateKey *string `json:"privateKey,omitempty"`
 
-	// Scopes The scopes that are asked for; none: name, email.
+	// Scopes The scopes that are asked for; none: openid, name, email.
 	Scopes *[]string `json:"scopes,omitempty"`
 
 	// TeamID The ID of the team.
@@ -2179,10 +2371,7 @@ type AppleConfigOutput struct {
 	// KeyID The ID of the key.
 	KeyID string `json:"keyId"`
 
-	// PrivateKey The private key (PKCS #8, PEM) that signs the assertions of the client; it is never returned.
-	PrivateKey *string `json:"privateKey,omitempty"`
-
-	// Scopes The scopes that are asked for; none: name, email.
+	// Scopes The scopes that are asked for; none: openid, name, email.
 	Scopes []string `json:"scopes"`
 
 	// TeamID The ID of the team.
@@ -2319,9 +2508,6 @@ type AzureADConfig struct {
 type AzureADConfigOutput struct {
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
-
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
 
 	// IsEmailVerified Take the address that the provider tells as verified, which it does not say.
 	IsEmailVerified bool `json:"isEmailVerified"`
@@ -4039,9 +4225,6 @@ type GitHubConfigOutput struct {
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
 
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
-
 	// Scopes The scopes that are asked for; none: read:user, user:email.
 	Scopes []string `json:"scopes"`
 }
@@ -4074,9 +4257,6 @@ type GitHubESConfigOutput struct {
 
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
-
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
 
 	// Scopes The scopes that are asked for; none: read:user, user:email.
 	Scopes []string `json:"scopes"`
@@ -4141,9 +4321,6 @@ type GitLabConfigOutput struct {
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
 
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
-
 	// Scopes The scopes that are asked for; none: openid, profile, email.
 	Scopes []string `json:"scopes"`
 }
@@ -4186,9 +4363,6 @@ type GitLabSelfHostedConfigOutput struct {
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
 
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
-
 	// Issuer The issuer, whose discovery document says the rest.
 	Issuer string `json:"issuer"`
 
@@ -4230,9 +4404,6 @@ type GoogleConfig struct {
 type GoogleConfigOutput struct {
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
-
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
 
 	// Scopes The scopes that are asked for; none: openid, profile, email.
 	Scopes []string `json:"scopes"`
@@ -4381,9 +4552,6 @@ type IdpV3AlphaOIDCConfigOutput struct {
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
 
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
-
 	// IsIDTokenMapping Take what is known of the user from the ID token, without asking for user info.
 	IsIDTokenMapping bool `json:"isIdTokenMapping"`
 
@@ -4410,6 +4578,12 @@ type IdpV3AlphaPatchOIDCConfig struct {
 
 	// Scopes Other scopes; none: they stay.
 	Scopes *[]string `json:"scopes,omitempty"`
+}
+
+// Image Image is a picture to upload: PNG, JPEG or WebP. What is kept is drawn anew from it, scaled down to what pages show.
+type Image struct {
+	// Content The file; empty: none. At most 524288 bytes.
+	Content *[]byte `json:"content,omitempty"`
 }
 
 // InConditionsFilter InConditionsFilter is met by the executions of a list of conditions.
@@ -4868,9 +5042,6 @@ type OAuthConfigOutput struct {
 
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
-
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
 
 	// IDAttribute The member of that object that tells users apart for ever: a text or a number.
 	IDAttribute string `json:"idAttribute"`
@@ -5735,6 +5906,18 @@ type PossibleAuthenticators struct {
 	Types *[]AuthenticatorType `json:"types,omitempty"`
 }
 
+// PreviewMessageTextReply PreviewMessageTextResponse is the response of PreviewMessageText.
+type PreviewMessageTextReply struct {
+	// HTML The message as HTML; empty for a text message.
+	HTML string `json:"html"`
+
+	// Subject The subject; empty for a text message.
+	Subject string `json:"subject"`
+
+	// Text The message as plain text.
+	Text string `json:"text"`
+}
+
 // Profile Profile is how a human is called.
 type Profile struct {
 	// Birthdate The day of birth as YYYY-MM-DD, with the year 0000 when it is not told, or the year alone.
@@ -6104,6 +6287,15 @@ type ResetSystemFeaturesReply struct {
 	Details SettingDetails `json:"details"`
 }
 
+// ResolveBrandingReply ResolveBrandingResponse is the response of ResolveBranding.
+type ResolveBrandingReply struct {
+	// Details When the context's own properties last changed.
+	Details SettingDetails `json:"details"`
+
+	// Settings The properties.
+	Settings ResolvedBrandingSettings `json:"settings"`
+}
+
 // ResolveLanguagesReply ResolveLanguagesResponse is the response of ResolveLanguages.
 type ResolveLanguagesReply struct {
 	// Details When the context's own settings last changed.
@@ -6111,6 +6303,75 @@ type ResolveLanguagesReply struct {
 
 	// Settings The settings.
 	Settings ResolvedLanguageSettings `json:"settings"`
+}
+
+// ResolveMessageTextReply ResolveMessageTextResponse is the response of ResolveMessageText.
+type ResolveMessageTextReply struct {
+	// Details When the context's own words last changed.
+	Details SettingDetails `json:"details"`
+
+	// Settings The words.
+	Settings ResolvedMessageTextSettings `json:"settings"`
+
+	// Variables The variables that words of this kind can name, for example Code.
+	Variables []string `json:"variables"`
+}
+
+// ResolvedBrandingSettings ResolvedBrandingSettings are the properties as they apply in a context. What nobody says comes from the system.
+type ResolvedBrandingSettings struct {
+	// BackgroundColorDark The dark background.
+	BackgroundColorDark ResolvedString `json:"backgroundColorDark"`
+
+	// BackgroundColorLight The light background.
+	BackgroundColorLight ResolvedString `json:"backgroundColorLight"`
+
+	// FontColorDark Of text on the dark background.
+	FontColorDark ResolvedString `json:"fontColorDark"`
+
+	// FontColorLight Of text on the light background.
+	FontColorLight ResolvedString `json:"fontColorLight"`
+
+	// HelpLink The address of a page with help; empty when there is none.
+	HelpLink ResolvedString `json:"helpLink"`
+
+	// HideProductName Whether pages and e-mails leave the name of the product out.
+	HideProductName ResolvedSwitch `json:"hideProductName"`
+
+	// Icon The icon of the browser's tab.
+	Icon ResolvedImage `json:"icon"`
+
+	// LogoDark The logo on dark backgrounds.
+	LogoDark ResolvedImage `json:"logoDark"`
+
+	// LogoLight The logo on light backgrounds.
+	LogoLight ResolvedImage `json:"logoLight"`
+
+	// PrimaryColorDark Of buttons and links, on dark backgrounds.
+	PrimaryColorDark ResolvedString `json:"primaryColorDark"`
+
+	// PrimaryColorLight Of buttons and links, on light backgrounds.
+	PrimaryColorLight ResolvedString `json:"primaryColorLight"`
+
+	// PrivacyLink The address of the privacy policy; empty when there is none.
+	PrivacyLink ResolvedString `json:"privacyLink"`
+
+	// TermsLink The address of the terms of service; empty when there is none.
+	TermsLink ResolvedString `json:"termsLink"`
+
+	// WarnColorDark Of what is wrong, on the dark background.
+	WarnColorDark ResolvedString `json:"warnColorDark"`
+
+	// WarnColorLight Of what is wrong, on the light background.
+	WarnColorLight ResolvedString `json:"warnColorLight"`
+}
+
+// ResolvedImage ResolvedImage is a picture and where it comes from.
+type ResolvedImage struct {
+	// Owner The context it is inherited from; absent when it is the context's own.
+	Owner *Owner `json:"owner,omitempty"`
+
+	// Value The picture; absent when there is none.
+	Value *StoredImage `json:"value,omitempty"`
 }
 
 // ResolvedLanguageSettings ResolvedLanguageSettings are the settings as they apply in a context.
@@ -6134,6 +6395,30 @@ type ResolvedLanguages struct {
 	Value []LanguageOutput `json:"value"`
 }
 
+// ResolvedMessageTextSettings ResolvedMessageTextSettings are the words as they apply in a context.
+type ResolvedMessageTextSettings struct {
+	// ButtonText The words on the button.
+	ButtonText ResolvedString `json:"buttonText"`
+
+	// Footer The last lines, set small.
+	Footer ResolvedString `json:"footer"`
+
+	// Greeting The first line.
+	Greeting ResolvedString `json:"greeting"`
+
+	// Preheader What mail programs show beside the subject.
+	Preheader ResolvedString `json:"preheader"`
+
+	// Subject The subject.
+	Subject ResolvedString `json:"subject"`
+
+	// Text The paragraphs, divided by empty lines. One that is nothing but {{.Code}} shows the code large, one that is nothing but {{.Link}} is the button.
+	Text ResolvedString `json:"text"`
+
+	// Title The heading.
+	Title ResolvedString `json:"title"`
+}
+
 // ResolvedString ResolvedString is a text and where it comes from.
 type ResolvedString struct {
 	// Owner The context it is inherited from; absent when it is the context's own.
@@ -6141,6 +6426,15 @@ type ResolvedString struct {
 
 	// Value The value.
 	Value string `json:"value"`
+}
+
+// ResolvedSwitch ResolvedSwitch is a yes or no and where it comes from.
+type ResolvedSwitch struct {
+	// Owner The context it is inherited from; absent when it is the context's own.
+	Owner *Owner `json:"owner,omitempty"`
+
+	// Value The value.
+	Value bool `json:"value"`
 }
 
 // ResponseExecution ResponseExecution names the API points whose responses trigger.
@@ -6621,6 +6915,60 @@ type SetAsPrimaryReply struct {
 	Details Details `json:"details"`
 }
 
+// SetBrandingReply SetBrandingResponse is the response of SetBranding.
+type SetBrandingReply struct {
+	// Details Sequence and date of the last change.
+	Details SettingDetails `json:"details"`
+}
+
+// SetBrandingSettings SetBrandingSettings sets the properties that are present. Colours are written #rrggbb.
+type SetBrandingSettings struct {
+	// BackgroundColorDark The dark background.
+	BackgroundColorDark *string `json:"backgroundColorDark,omitempty"`
+
+	// BackgroundColorLight The light background.
+	BackgroundColorLight *string `json:"backgroundColorLight,omitempty"`
+
+	// FontColorDark Of text on the dark background.
+	FontColorDark *string `json:"fontColorDark,omitempty"`
+
+	// FontColorLight Of text on the light background.
+	FontColorLight *string `json:"fontColorLight,omitempty"`
+
+	// HelpLink The address of a page with help.
+	HelpLink *string `json:"helpLink,omitempty"`
+
+	// HideProductName Whether pages and e-mails leave the name of the product out.
+	HideProductName *Switch `json:"hideProductName,omitempty"`
+
+	// Icon The icon of the browser's tab.
+	Icon *Image `json:"icon,omitempty"`
+
+	// LogoDark The logo on dark backgrounds; where nobody has one that for light ones counts.
+	LogoDark *Image `json:"logoDark,omitempty"`
+
+	// LogoLight The logo on light backgrounds.
+	LogoLight *Image `json:"logoLight,omitempty"`
+
+	// PrimaryColorDark Of buttons and links, on dark backgrounds.
+	PrimaryColorDark *string `json:"primaryColorDark,omitempty"`
+
+	// PrimaryColorLight Of buttons and links, on light backgrounds.
+	PrimaryColorLight *string `json:"primaryColorLight,omitempty"`
+
+	// PrivacyLink The address of the privacy policy.
+	PrivacyLink *string `json:"privacyLink,omitempty"`
+
+	// TermsLink The address of the terms of service.
+	TermsLink *string `json:"termsLink,omitempty"`
+
+	// WarnColorDark Of what is wrong, on the dark background.
+	WarnColorDark *string `json:"warnColorDark,omitempty"`
+
+	// WarnColorLight Of what is wrong, on the light background.
+	WarnColorLight *string `json:"warnColorLight,omitempty"`
+}
+
 // SetClientSecretReply SetClientSecretResponse is the response of SetClientSecret.
 type SetClientSecretReply struct {
 	// ClientID The client ID: the username.
@@ -6667,6 +7015,36 @@ type SetLanguageSettings struct {
 type SetLanguagesReply struct {
 	// Details Sequence and date of the last change.
 	Details SettingDetails `json:"details"`
+}
+
+// SetMessageTextReply SetMessageTextResponse is the response of SetMessageText.
+type SetMessageTextReply struct {
+	// Details Sequence and date of the last change.
+	Details SettingDetails `json:"details"`
+}
+
+// SetMessageTextSettings SetMessageTextSettings sets the properties that are present. Text messages have nothing but a text.
+type SetMessageTextSettings struct {
+	// ButtonText The words on the button.
+	ButtonText *string `json:"buttonText,omitempty"`
+
+	// Footer The last lines, set small.
+	Footer *string `json:"footer,omitempty"`
+
+	// Greeting The first line.
+	Greeting *string `json:"greeting,omitempty"`
+
+	// Preheader What mail programs show beside the subject.
+	Preheader *string `json:"preheader,omitempty"`
+
+	// Subject The subject.
+	Subject *string `json:"subject,omitempty"`
+
+	// Text The paragraphs, divided by empty lines. One that is nothing but {{.Code}} shows the code large, one that is nothing but {{.Link}} is the button.
+	Text *string `json:"text,omitempty"`
+
+	// Title The heading.
+	Title *string `json:"title,omitempty"`
 }
 
 // SetPassword SetPassword replaces the password of a human.
@@ -6751,6 +7129,24 @@ type Status_Details_Item struct {
 	// Type The type of the detail, for example type.googleapis.com/google.rpc.ErrorInfo.
 	Type                 string                 `json:"@type"`
 	AdditionalProperties map[string]interface{} `json:"-"`
+}
+
+// StoredImage StoredImage is a picture as it is served.
+type StoredImage struct {
+	// Height Its height in pixels.
+	Height int64 `json:"height"`
+
+	// URL Its path, on every domain of the instance; another picture has another one.
+	URL string `json:"url"`
+
+	// Width Its width in pixels.
+	Width int64 `json:"width"`
+}
+
+// Switch Switch is a yes or no that may be inherited.
+type Switch struct {
+	// Value The value; absent: inherited.
+	Value *bool `json:"value,omitempty"`
 }
 
 // Target Target is an HTTP endpoint that executions call.
@@ -7677,6 +8073,18 @@ type CreateAppleIDPParams struct {
 // CreateAppleIDPParamsCtxSystem defines parameters for CreateAppleIDP.
 type CreateAppleIDPParamsCtxSystem bool
 
+// GetAppleIDPParams defines parameters for GetAppleIDP.
+type GetAppleIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchAppleIDPParams defines parameters for PatchAppleIDP.
+type PatchAppleIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
 // CreateAzureADIDPParams defines parameters for CreateAzureADIDP.
 type CreateAzureADIDPParams struct {
 	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
@@ -7697,6 +8105,18 @@ type CreateAzureADIDPParams struct {
 
 // CreateAzureADIDPParamsCtxSystem defines parameters for CreateAzureADIDP.
 type CreateAzureADIDPParamsCtxSystem bool
+
+// GetAzureADIDPParams defines parameters for GetAzureADIDP.
+type GetAzureADIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchAzureADIDPParams defines parameters for PatchAzureADIDP.
+type PatchAzureADIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
 
 // CreateGitHubIDPParams defines parameters for CreateGitHubIDP.
 type CreateGitHubIDPParams struct {
@@ -7719,6 +8139,18 @@ type CreateGitHubIDPParams struct {
 // CreateGitHubIDPParamsCtxSystem defines parameters for CreateGitHubIDP.
 type CreateGitHubIDPParamsCtxSystem bool
 
+// GetGitHubIDPParams defines parameters for GetGitHubIDP.
+type GetGitHubIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchGitHubIDPParams defines parameters for PatchGitHubIDP.
+type PatchGitHubIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
 // CreateGitHubESIDPParams defines parameters for CreateGitHubESIDP.
 type CreateGitHubESIDPParams struct {
 	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
@@ -7739,6 +8171,18 @@ type CreateGitHubESIDPParams struct {
 
 // CreateGitHubESIDPParamsCtxSystem defines parameters for CreateGitHubESIDP.
 type CreateGitHubESIDPParamsCtxSystem bool
+
+// GetGitHubESIDPParams defines parameters for GetGitHubESIDP.
+type GetGitHubESIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchGitHubESIDPParams defines parameters for PatchGitHubESIDP.
+type PatchGitHubESIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
 
 // CreateGitLabIDPParams defines parameters for CreateGitLabIDP.
 type CreateGitLabIDPParams struct {
@@ -7761,6 +8205,18 @@ type CreateGitLabIDPParams struct {
 // CreateGitLabIDPParamsCtxSystem defines parameters for CreateGitLabIDP.
 type CreateGitLabIDPParamsCtxSystem bool
 
+// GetGitLabIDPParams defines parameters for GetGitLabIDP.
+type GetGitLabIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchGitLabIDPParams defines parameters for PatchGitLabIDP.
+type PatchGitLabIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
 // CreateGitLabSelfHostedIDPParams defines parameters for CreateGitLabSelfHostedIDP.
 type CreateGitLabSelfHostedIDPParams struct {
 	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
@@ -7781,6 +8237,18 @@ type CreateGitLabSelfHostedIDPParams struct {
 
 // CreateGitLabSelfHostedIDPParamsCtxSystem defines parameters for CreateGitLabSelfHostedIDP.
 type CreateGitLabSelfHostedIDPParamsCtxSystem bool
+
+// GetGitLabSelfHostedIDPParams defines parameters for GetGitLabSelfHostedIDP.
+type GetGitLabSelfHostedIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchGitLabSelfHostedIDPParams defines parameters for PatchGitLabSelfHostedIDP.
+type PatchGitLabSelfHostedIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
 
 // CreateGoogleIDPParams defines parameters for CreateGoogleIDP.
 type CreateGoogleIDPParams struct {
@@ -7803,6 +8271,18 @@ type CreateGoogleIDPParams struct {
 // CreateGoogleIDPParamsCtxSystem defines parameters for CreateGoogleIDP.
 type CreateGoogleIDPParamsCtxSystem bool
 
+// GetGoogleIDPParams defines parameters for GetGoogleIDP.
+type GetGoogleIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchGoogleIDPParams defines parameters for PatchGoogleIDP.
+type PatchGoogleIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
 // CreateOAuthIDPParams defines parameters for CreateOAuthIDP.
 type CreateOAuthIDPParams struct {
 	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
@@ -7824,6 +8304,18 @@ type CreateOAuthIDPParams struct {
 // CreateOAuthIDPParamsCtxSystem defines parameters for CreateOAuthIDP.
 type CreateOAuthIDPParamsCtxSystem bool
 
+// GetOAuthIDPParams defines parameters for GetOAuthIDP.
+type GetOAuthIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchOAuthIDPParams defines parameters for PatchOAuthIDP.
+type PatchOAuthIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
 // CreateOIDCIDPParams defines parameters for CreateOIDCIDP.
 type CreateOIDCIDPParams struct {
 	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
@@ -7844,6 +8336,24 @@ type CreateOIDCIDPParams struct {
 
 // CreateOIDCIDPParamsCtxSystem defines parameters for CreateOIDCIDP.
 type CreateOIDCIDPParamsCtxSystem bool
+
+// GetOIDCIDPParams defines parameters for GetOIDCIDP.
+type GetOIDCIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchOIDCIDPParams defines parameters for PatchOIDCIDP.
+type PatchOIDCIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// DeleteIDPParams defines parameters for DeleteIDP.
+type DeleteIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
 
 // BulkLimitJSONBody defines parameters for BulkLimit.
 type BulkLimitJSONBody = []InstanceLimits
@@ -8334,6 +8844,48 @@ type SearchPersonalAccessTokensParams struct {
 	SortingColumn *PersonalAccessTokenFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
 }
 
+// ResolveBrandingParams defines parameters for ResolveBranding.
+type ResolveBrandingParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *ResolveBrandingParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// ResolveBrandingParamsCtxSystem defines parameters for ResolveBranding.
+type ResolveBrandingParamsCtxSystem bool
+
+// SetBrandingParams defines parameters for SetBranding.
+type SetBrandingParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *SetBrandingParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// SetBrandingParamsCtxSystem defines parameters for SetBranding.
+type SetBrandingParamsCtxSystem bool
+
 // ResolveLanguagesParams defines parameters for ResolveLanguages.
 type ResolveLanguagesParams struct {
 	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
@@ -8375,6 +8927,78 @@ type SetLanguagesParams struct {
 
 // SetLanguagesParamsCtxSystem defines parameters for SetLanguages.
 type SetLanguagesParamsCtxSystem bool
+
+// ResolveMessageTextParams defines parameters for ResolveMessageText.
+type ResolveMessageTextParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *ResolveMessageTextParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// ResolveMessageTextParamsCtxSystem defines parameters for ResolveMessageText.
+type ResolveMessageTextParamsCtxSystem bool
+
+// ResolveMessageTextParamsKind defines parameters for ResolveMessageText.
+type ResolveMessageTextParamsKind string
+
+// SetMessageTextParams defines parameters for SetMessageText.
+type SetMessageTextParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *SetMessageTextParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// SetMessageTextParamsCtxSystem defines parameters for SetMessageText.
+type SetMessageTextParamsCtxSystem bool
+
+// SetMessageTextParamsKind defines parameters for SetMessageText.
+type SetMessageTextParamsKind string
+
+// PreviewMessageTextParams defines parameters for PreviewMessageText.
+type PreviewMessageTextParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *PreviewMessageTextParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// PreviewMessageTextParamsCtxSystem defines parameters for PreviewMessageText.
+type PreviewMessageTextParamsCtxSystem bool
+
+// PreviewMessageTextParamsKind defines parameters for PreviewMessageText.
+type PreviewMessageTextParamsKind string
 
 // ResetInstanceFeaturesParams defines parameters for ResetInstanceFeatures.
 type ResetInstanceFeaturesParams struct {
@@ -8691,8 +9315,17 @@ type CreatePersonalAccessTokenJSONRequestBody = PersonalAccessToken
 // SearchPersonalAccessTokensJSONRequestBody defines body for SearchPersonalAccessTokens for application/json ContentType.
 type SearchPersonalAccessTokensJSONRequestBody = SearchPersonalAccessTokensJSONBody
 
+// SetBrandingJSONRequestBody defines body for SetBranding for application/json ContentType.
+type SetBrandingJSONRequestBody = SetBrandingSettings
+
 // SetLanguagesJSONRequestBody defines body for SetLanguages for application/json ContentType.
 type SetLanguagesJSONRequestBody = SetLanguageSettings
+
+// SetMessageTextJSONRequestBody defines body for SetMessageText for application/json ContentType.
+type SetMessageTextJSONRequestBody = SetMessageTextSettings
+
+// PreviewMessageTextJSONRequestBody defines body for PreviewMessageText for application/json ContentType.
+type PreviewMessageTextJSONRequestBody = SetMessageTextSettings
 
 // SetInstanceFeaturesJSONRequestBody defines body for SetInstanceFeatures for application/json ContentType.
 type SetInstanceFeaturesJSONRequestBody = SetFeatures
@@ -9502,7 +10135,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/apple/{id} (the `GetAppleIDP` operationId).
-	GetAppleIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetAppleIDP(ctx context.Context, id string, params *GetAppleIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchAppleIDPWithBody Changes the fields that are present
 	//
@@ -9513,7 +10146,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-	PatchAppleIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchAppleIDPWithBody(ctx context.Context, id string, params *PatchAppleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchAppleIDP Changes the fields that are present
 	//
@@ -9524,7 +10157,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-	PatchAppleIDP(ctx context.Context, id string, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchAppleIDP(ctx context.Context, id string, params *PatchAppleIDPParams, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateAzureADIDPWithBody Makes Microsoft Entra ID an identity provider of the context
 	//
@@ -9549,7 +10182,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/azure_ad/{id} (the `GetAzureADIDP` operationId).
-	GetAzureADIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetAzureADIDP(ctx context.Context, id string, params *GetAzureADIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchAzureADIDPWithBody Changes the fields that are present
 	//
@@ -9560,7 +10193,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-	PatchAzureADIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchAzureADIDPWithBody(ctx context.Context, id string, params *PatchAzureADIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchAzureADIDP Changes the fields that are present
 	//
@@ -9571,7 +10204,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-	PatchAzureADIDP(ctx context.Context, id string, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchAzureADIDP(ctx context.Context, id string, params *PatchAzureADIDPParams, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateGitHubIDPWithBody Makes GitHub an identity provider of the context
 	//
@@ -9596,7 +10229,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/github/{id} (the `GetGitHubIDP` operationId).
-	GetGitHubIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetGitHubIDP(ctx context.Context, id string, params *GetGitHubIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitHubIDPWithBody Changes the fields that are present
 	//
@@ -9607,7 +10240,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-	PatchGitHubIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitHubIDPWithBody(ctx context.Context, id string, params *PatchGitHubIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitHubIDP Changes the fields that are present
 	//
@@ -9618,7 +10251,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-	PatchGitHubIDP(ctx context.Context, id string, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitHubIDP(ctx context.Context, id string, params *PatchGitHubIDPParams, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateGitHubESIDPWithBody Makes a GitHub Enterprise Server an identity provider of the context
 	//
@@ -9643,7 +10276,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/github_es/{id} (the `GetGitHubESIDP` operationId).
-	GetGitHubESIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetGitHubESIDP(ctx context.Context, id string, params *GetGitHubESIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitHubESIDPWithBody Changes the fields that are present
 	//
@@ -9654,7 +10287,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-	PatchGitHubESIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitHubESIDPWithBody(ctx context.Context, id string, params *PatchGitHubESIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitHubESIDP Changes the fields that are present
 	//
@@ -9665,7 +10298,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-	PatchGitHubESIDP(ctx context.Context, id string, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitHubESIDP(ctx context.Context, id string, params *PatchGitHubESIDPParams, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateGitLabIDPWithBody Makes GitLab an identity provider of the context
 	//
@@ -9690,7 +10323,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/gitlab/{id} (the `GetGitLabIDP` operationId).
-	GetGitLabIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetGitLabIDP(ctx context.Context, id string, params *GetGitLabIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitLabIDPWithBody Changes the fields that are present
 	//
@@ -9701,7 +10334,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-	PatchGitLabIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitLabIDPWithBody(ctx context.Context, id string, params *PatchGitLabIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitLabIDP Changes the fields that are present
 	//
@@ -9712,7 +10345,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-	PatchGitLabIDP(ctx context.Context, id string, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitLabIDP(ctx context.Context, id string, params *PatchGitLabIDPParams, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateGitLabSelfHostedIDPWithBody Makes a GitLab of one's own an identity provider of the context
 	//
@@ -9737,7 +10370,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `GetGitLabSelfHostedIDP` operationId).
-	GetGitLabSelfHostedIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetGitLabSelfHostedIDP(ctx context.Context, id string, params *GetGitLabSelfHostedIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitLabSelfHostedIDPWithBody Changes the fields that are present
 	//
@@ -9748,7 +10381,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-	PatchGitLabSelfHostedIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitLabSelfHostedIDPWithBody(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitLabSelfHostedIDP Changes the fields that are present
 	//
@@ -9759,7 +10392,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-	PatchGitLabSelfHostedIDP(ctx context.Context, id string, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitLabSelfHostedIDP(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateGoogleIDPWithBody Makes Google an identity provider of the context
 	//
@@ -9784,7 +10417,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/google/{id} (the `GetGoogleIDP` operationId).
-	GetGoogleIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetGoogleIDP(ctx context.Context, id string, params *GetGoogleIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGoogleIDPWithBody Changes the fields that are present
 	//
@@ -9795,7 +10428,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-	PatchGoogleIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGoogleIDPWithBody(ctx context.Context, id string, params *PatchGoogleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGoogleIDP Changes the fields that are present
 	//
@@ -9806,7 +10439,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-	PatchGoogleIDP(ctx context.Context, id string, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGoogleIDP(ctx context.Context, id string, params *PatchGoogleIDPParams, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateOAuthIDPWithBody Makes any OAuth 2.0 server that tells who the user is an identity provider of the context
 	//
@@ -9831,7 +10464,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/oauth/{id} (the `GetOAuthIDP` operationId).
-	GetOAuthIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetOAuthIDP(ctx context.Context, id string, params *GetOAuthIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchOAuthIDPWithBody Changes the fields that are present
 	//
@@ -9842,7 +10475,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-	PatchOAuthIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchOAuthIDPWithBody(ctx context.Context, id string, params *PatchOAuthIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchOAuthIDP Changes the fields that are present
 	//
@@ -9853,7 +10486,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-	PatchOAuthIDP(ctx context.Context, id string, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchOAuthIDP(ctx context.Context, id string, params *PatchOAuthIDPParams, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateOIDCIDPWithBody Makes any OpenID provider an identity provider of the context
 	//
@@ -9878,7 +10511,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/oidc/{id} (the `GetOIDCIDP` operationId).
-	GetOIDCIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetOIDCIDP(ctx context.Context, id string, params *GetOIDCIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchOIDCIDPWithBody Changes the fields that are present
 	//
@@ -9889,7 +10522,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-	PatchOIDCIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchOIDCIDPWithBody(ctx context.Context, id string, params *PatchOIDCIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchOIDCIDP Changes the fields that are present
 	//
@@ -9900,14 +10533,14 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-	PatchOIDCIDP(ctx context.Context, id string, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchOIDCIDP(ctx context.Context, id string, params *PatchOIDCIDPParams, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteIDP Deletes an identity provider of any type, where it is defined: nobody signs in with it any more, and the links of users go with it
 	//
 	// Needs the permission idp.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with DELETE /resources/v3alpha/idps/{id} (the `DeleteIDP` operationId).
-	DeleteIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DeleteIDP(ctx context.Context, id string, params *DeleteIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateInstanceWithBody Creates an instance with its primary domain and a default organization, and an owner where one is asked for
 	//
@@ -11216,6 +11849,35 @@ type ClientInterface interface {
 	// Corresponds with DELETE /resources/v3alpha/users/{userId}/pats/{id} (the `DeletePersonalAccessToken` operationId).
 	DeletePersonalAccessToken(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ResolveBranding Reads the properties as they apply in a context, and where they come from
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Corresponds with GET /settings/v3alpha/branding (the `ResolveBranding` operationId).
+	ResolveBranding(ctx context.Context, params *ResolveBrandingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetBrandingWithBody Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Colours that nobody could read together with those that apply are refused, with their contrast.
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+	SetBrandingWithBody(ctx context.Context, params *SetBrandingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetBranding Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Colours that nobody could read together with those that apply are refused, with their contrast.
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+	SetBranding(ctx context.Context, params *SetBrandingParams, body SetBrandingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ResolveLanguages Reads the settings as they apply in a context, and where they come from
 	//
 	// The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
@@ -11240,6 +11902,53 @@ type ClientInterface interface {
 	//
 	// Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
 	SetLanguages(ctx context.Context, params *SetLanguagesParams, body SetLanguagesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResolveMessageText Reads the words as they apply in a context, where they come from, and which variables they can name
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Corresponds with GET /settings/v3alpha/message_texts/{kind}/{language} (the `ResolveMessageText` operationId).
+	ResolveMessageText(ctx context.Context, kind ResolveMessageTextParamsKind, language string, params *ResolveMessageTextParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetMessageTextWithBody Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+	SetMessageTextWithBody(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetMessageText Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+	SetMessageText(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, body SetMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewMessageTextWithBody Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+	//
+	// Nothing is sent or stored.
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+	PreviewMessageTextWithBody(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewMessageText Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+	//
+	// Nothing is sent or stored.
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+	PreviewMessageText(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, body PreviewMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ResetInstanceFeatures Resets all flags of the instance to those of the system
 	//
@@ -12795,8 +13504,8 @@ func (c *Client) CreateAppleIDP(ctx context.Context, params *CreateAppleIDPParam
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/apple/{id} (the `GetAppleIDP` operationId).
-func (c *Client) GetAppleIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetAppleIDPRequest(c.Server, id)
+func (c *Client) GetAppleIDP(ctx context.Context, id string, params *GetAppleIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAppleIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -12816,8 +13525,8 @@ func (c *Client) GetAppleIDP(ctx context.Context, id string, reqEditors ...Reque
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-func (c *Client) PatchAppleIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchAppleIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchAppleIDPWithBody(ctx context.Context, id string, params *PatchAppleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchAppleIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -12837,8 +13546,8 @@ func (c *Client) PatchAppleIDPWithBody(ctx context.Context, id string, contentTy
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-func (c *Client) PatchAppleIDP(ctx context.Context, id string, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchAppleIDPRequest(c.Server, id, body)
+func (c *Client) PatchAppleIDP(ctx context.Context, id string, params *PatchAppleIDPParams, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchAppleIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -12892,8 +13601,8 @@ func (c *Client) CreateAzureADIDP(ctx context.Context, params *CreateAzureADIDPP
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/azure_ad/{id} (the `GetAzureADIDP` operationId).
-func (c *Client) GetAzureADIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetAzureADIDPRequest(c.Server, id)
+func (c *Client) GetAzureADIDP(ctx context.Context, id string, params *GetAzureADIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAzureADIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -12913,8 +13622,8 @@ func (c *Client) GetAzureADIDP(ctx context.Context, id string, reqEditors ...Req
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-func (c *Client) PatchAzureADIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchAzureADIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchAzureADIDPWithBody(ctx context.Context, id string, params *PatchAzureADIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchAzureADIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -12934,8 +13643,8 @@ func (c *Client) PatchAzureADIDPWithBody(ctx context.Context, id string, content
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-func (c *Client) PatchAzureADIDP(ctx context.Context, id string, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchAzureADIDPRequest(c.Server, id, body)
+func (c *Client) PatchAzureADIDP(ctx context.Context, id string, params *PatchAzureADIDPParams, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchAzureADIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -12989,8 +13698,8 @@ func (c *Client) CreateGitHubIDP(ctx context.Context, params *CreateGitHubIDPPar
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/github/{id} (the `GetGitHubIDP` operationId).
-func (c *Client) GetGitHubIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetGitHubIDPRequest(c.Server, id)
+func (c *Client) GetGitHubIDP(ctx context.Context, id string, params *GetGitHubIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetGitHubIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13010,8 +13719,8 @@ func (c *Client) GetGitHubIDP(ctx context.Context, id string, reqEditors ...Requ
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-func (c *Client) PatchGitHubIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitHubIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchGitHubIDPWithBody(ctx context.Context, id string, params *PatchGitHubIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitHubIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13031,8 +13740,8 @@ func (c *Client) PatchGitHubIDPWithBody(ctx context.Context, id string, contentT
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-func (c *Client) PatchGitHubIDP(ctx context.Context, id string, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitHubIDPRequest(c.Server, id, body)
+func (c *Client) PatchGitHubIDP(ctx context.Context, id string, params *PatchGitHubIDPParams, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitHubIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13086,8 +13795,8 @@ func (c *Client) CreateGitHubESIDP(ctx context.Context, params *CreateGitHubESID
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/github_es/{id} (the `GetGitHubESIDP` operationId).
-func (c *Client) GetGitHubESIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetGitHubESIDPRequest(c.Server, id)
+func (c *Client) GetGitHubESIDP(ctx context.Context, id string, params *GetGitHubESIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetGitHubESIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13107,8 +13816,8 @@ func (c *Client) GetGitHubESIDP(ctx context.Context, id string, reqEditors ...Re
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-func (c *Client) PatchGitHubESIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitHubESIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchGitHubESIDPWithBody(ctx context.Context, id string, params *PatchGitHubESIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitHubESIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13128,8 +13837,8 @@ func (c *Client) PatchGitHubESIDPWithBody(ctx context.Context, id string, conten
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-func (c *Client) PatchGitHubESIDP(ctx context.Context, id string, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitHubESIDPRequest(c.Server, id, body)
+func (c *Client) PatchGitHubESIDP(ctx context.Context, id string, params *PatchGitHubESIDPParams, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitHubESIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13183,8 +13892,8 @@ func (c *Client) CreateGitLabIDP(ctx context.Context, params *CreateGitLabIDPPar
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/gitlab/{id} (the `GetGitLabIDP` operationId).
-func (c *Client) GetGitLabIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetGitLabIDPRequest(c.Server, id)
+func (c *Client) GetGitLabIDP(ctx context.Context, id string, params *GetGitLabIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetGitLabIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13204,8 +13913,8 @@ func (c *Client) GetGitLabIDP(ctx context.Context, id string, reqEditors ...Requ
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-func (c *Client) PatchGitLabIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitLabIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchGitLabIDPWithBody(ctx context.Context, id string, params *PatchGitLabIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitLabIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13225,8 +13934,8 @@ func (c *Client) PatchGitLabIDPWithBody(ctx context.Context, id string, contentT
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-func (c *Client) PatchGitLabIDP(ctx context.Context, id string, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitLabIDPRequest(c.Server, id, body)
+func (c *Client) PatchGitLabIDP(ctx context.Context, id string, params *PatchGitLabIDPParams, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitLabIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13280,8 +13989,8 @@ func (c *Client) CreateGitLabSelfHostedIDP(ctx context.Context, params *CreateGi
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `GetGitLabSelfHostedIDP` operationId).
-func (c *Client) GetGitLabSelfHostedIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetGitLabSelfHostedIDPRequest(c.Server, id)
+func (c *Client) GetGitLabSelfHostedIDP(ctx context.Context, id string, params *GetGitLabSelfHostedIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetGitLabSelfHostedIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13301,8 +14010,8 @@ func (c *Client) GetGitLabSelfHostedIDP(ctx context.Context, id string, reqEdito
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-func (c *Client) PatchGitLabSelfHostedIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitLabSelfHostedIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchGitLabSelfHostedIDPWithBody(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitLabSelfHostedIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13322,8 +14031,8 @@ func (c *Client) PatchGitLabSelfHostedIDPWithBody(ctx context.Context, id string
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-func (c *Client) PatchGitLabSelfHostedIDP(ctx context.Context, id string, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitLabSelfHostedIDPRequest(c.Server, id, body)
+func (c *Client) PatchGitLabSelfHostedIDP(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitLabSelfHostedIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13377,8 +14086,8 @@ func (c *Client) CreateGoogleIDP(ctx context.Context, params *CreateGoogleIDPPar
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/google/{id} (the `GetGoogleIDP` operationId).
-func (c *Client) GetGoogleIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetGoogleIDPRequest(c.Server, id)
+func (c *Client) GetGoogleIDP(ctx context.Context, id string, params *GetGoogleIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetGoogleIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13398,8 +14107,8 @@ func (c *Client) GetGoogleIDP(ctx context.Context, id string, reqEditors ...Requ
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-func (c *Client) PatchGoogleIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGoogleIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchGoogleIDPWithBody(ctx context.Context, id string, params *PatchGoogleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGoogleIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13419,8 +14128,8 @@ func (c *Client) PatchGoogleIDPWithBody(ctx context.Context, id string, contentT
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-func (c *Client) PatchGoogleIDP(ctx context.Context, id string, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGoogleIDPRequest(c.Server, id, body)
+func (c *Client) PatchGoogleIDP(ctx context.Context, id string, params *PatchGoogleIDPParams, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGoogleIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13474,8 +14183,8 @@ func (c *Client) CreateOAuthIDP(ctx context.Context, params *CreateOAuthIDPParam
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/oauth/{id} (the `GetOAuthIDP` operationId).
-func (c *Client) GetOAuthIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetOAuthIDPRequest(c.Server, id)
+func (c *Client) GetOAuthIDP(ctx context.Context, id string, params *GetOAuthIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetOAuthIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13495,8 +14204,8 @@ func (c *Client) GetOAuthIDP(ctx context.Context, id string, reqEditors ...Reque
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-func (c *Client) PatchOAuthIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchOAuthIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchOAuthIDPWithBody(ctx context.Context, id string, params *PatchOAuthIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchOAuthIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13516,8 +14225,8 @@ func (c *Client) PatchOAuthIDPWithBody(ctx context.Context, id string, contentTy
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-func (c *Client) PatchOAuthIDP(ctx context.Context, id string, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchOAuthIDPRequest(c.Server, id, body)
+func (c *Client) PatchOAuthIDP(ctx context.Context, id string, params *PatchOAuthIDPParams, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchOAuthIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13571,8 +14280,8 @@ func (c *Client) CreateOIDCIDP(ctx context.Context, params *CreateOIDCIDPParams,
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/oidc/{id} (the `GetOIDCIDP` operationId).
-func (c *Client) GetOIDCIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetOIDCIDPRequest(c.Server, id)
+func (c *Client) GetOIDCIDP(ctx context.Context, id string, params *GetOIDCIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetOIDCIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13592,8 +14301,8 @@ func (c *Client) GetOIDCIDP(ctx context.Context, id string, reqEditors ...Reques
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-func (c *Client) PatchOIDCIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchOIDCIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchOIDCIDPWithBody(ctx context.Context, id string, params *PatchOIDCIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchOIDCIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13613,8 +14322,8 @@ func (c *Client) PatchOIDCIDPWithBody(ctx context.Context, id string, contentTyp
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-func (c *Client) PatchOIDCIDP(ctx context.Context, id string, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchOIDCIDPRequest(c.Server, id, body)
+func (c *Client) PatchOIDCIDP(ctx context.Context, id string, params *PatchOIDCIDPParams, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchOIDCIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13630,8 +14339,8 @@ func (c *Client) PatchOIDCIDP(ctx context.Context, id string, body PatchOIDCIDPJ
 // Needs the permission idp.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with DELETE /resources/v3alpha/idps/{id} (the `DeleteIDP` operationId).
-func (c *Client) DeleteIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeleteIDPRequest(c.Server, id)
+func (c *Client) DeleteIDP(ctx context.Context, id string, params *DeleteIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -16319,6 +17028,65 @@ func (c *Client) DeletePersonalAccessToken(ctx context.Context, userID string, i
 	return c.Client.Do(req)
 }
 
+// ResolveBranding Reads the properties as they apply in a context, and where they come from
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Corresponds with GET /settings/v3alpha/branding (the `ResolveBranding` operationId).
+func (c *Client) ResolveBranding(ctx context.Context, params *ResolveBrandingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResolveBrandingRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetBrandingWithBody Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Colours that nobody could read together with those that apply are refused, with their contrast.
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+func (c *Client) SetBrandingWithBody(ctx context.Context, params *SetBrandingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetBrandingRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetBranding Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Colours that nobody could read together with those that apply are refused, with their contrast.
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+func (c *Client) SetBranding(ctx context.Context, params *SetBrandingParams, body SetBrandingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetBrandingRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ResolveLanguages Reads the settings as they apply in a context, and where they come from
 //
 // The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
@@ -16364,6 +17132,103 @@ func (c *Client) SetLanguagesWithBody(ctx context.Context, params *SetLanguagesP
 // Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
 func (c *Client) SetLanguages(ctx context.Context, params *SetLanguagesParams, body SetLanguagesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSetLanguagesRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResolveMessageText Reads the words as they apply in a context, where they come from, and which variables they can name
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Corresponds with GET /settings/v3alpha/message_texts/{kind}/{language} (the `ResolveMessageText` operationId).
+func (c *Client) ResolveMessageText(ctx context.Context, kind ResolveMessageTextParamsKind, language string, params *ResolveMessageTextParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResolveMessageTextRequest(c.Server, kind, language, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetMessageTextWithBody Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+func (c *Client) SetMessageTextWithBody(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetMessageTextRequestWithBody(c.Server, kind, language, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetMessageText Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+func (c *Client) SetMessageText(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, body SetMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetMessageTextRequest(c.Server, kind, language, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewMessageTextWithBody Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+//
+// Nothing is sent or stored.
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+func (c *Client) PreviewMessageTextWithBody(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewMessageTextRequestWithBody(c.Server, kind, language, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewMessageText Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+//
+// Nothing is sent or stored.
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+func (c *Client) PreviewMessageText(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, body PreviewMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewMessageTextRequest(c.Server, kind, language, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -19676,7 +20541,7 @@ func NewCreateAppleIDPRequestWithBody(server string, params *CreateAppleIDPParam
 }
 
 // NewGetAppleIDPRequest constructs an http.Request for the GetAppleIDP method
-func NewGetAppleIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetAppleIDPRequest(server string, id string, params *GetAppleIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -19706,22 +20571,37 @@ func NewGetAppleIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchAppleIDPRequest calls the generic PatchAppleIDP builder with application/json body
-func NewPatchAppleIDPRequest(server string, id string, body PatchAppleIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchAppleIDPRequest(server string, id string, params *PatchAppleIDPParams, body PatchAppleIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchAppleIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchAppleIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchAppleIDPRequestWithBody constructs an http.Request for the PatchAppleIDP method, with any body, and a specified content type
-func NewPatchAppleIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchAppleIDPRequestWithBody(server string, id string, params *PatchAppleIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -19752,6 +20632,21 @@ func NewPatchAppleIDPRequestWithBody(server string, id string, contentType strin
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -19872,7 +20767,7 @@ func NewCreateAzureADIDPRequestWithBody(server string, params *CreateAzureADIDPP
 }
 
 // NewGetAzureADIDPRequest constructs an http.Request for the GetAzureADIDP method
-func NewGetAzureADIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetAzureADIDPRequest(server string, id string, params *GetAzureADIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -19902,22 +20797,37 @@ func NewGetAzureADIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchAzureADIDPRequest calls the generic PatchAzureADIDP builder with application/json body
-func NewPatchAzureADIDPRequest(server string, id string, body PatchAzureADIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchAzureADIDPRequest(server string, id string, params *PatchAzureADIDPParams, body PatchAzureADIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchAzureADIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchAzureADIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchAzureADIDPRequestWithBody constructs an http.Request for the PatchAzureADIDP method, with any body, and a specified content type
-func NewPatchAzureADIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchAzureADIDPRequestWithBody(server string, id string, params *PatchAzureADIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -19948,6 +20858,21 @@ func NewPatchAzureADIDPRequestWithBody(server string, id string, contentType str
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -20068,7 +20993,7 @@ func NewCreateGitHubIDPRequestWithBody(server string, params *CreateGitHubIDPPar
 }
 
 // NewGetGitHubIDPRequest constructs an http.Request for the GetGitHubIDP method
-func NewGetGitHubIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetGitHubIDPRequest(server string, id string, params *GetGitHubIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20098,22 +21023,37 @@ func NewGetGitHubIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchGitHubIDPRequest calls the generic PatchGitHubIDP builder with application/json body
-func NewPatchGitHubIDPRequest(server string, id string, body PatchGitHubIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchGitHubIDPRequest(server string, id string, params *PatchGitHubIDPParams, body PatchGitHubIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchGitHubIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchGitHubIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchGitHubIDPRequestWithBody constructs an http.Request for the PatchGitHubIDP method, with any body, and a specified content type
-func NewPatchGitHubIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchGitHubIDPRequestWithBody(server string, id string, params *PatchGitHubIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20144,6 +21084,21 @@ func NewPatchGitHubIDPRequestWithBody(server string, id string, contentType stri
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -20264,7 +21219,7 @@ func NewCreateGitHubESIDPRequestWithBody(server string, params *CreateGitHubESID
 }
 
 // NewGetGitHubESIDPRequest constructs an http.Request for the GetGitHubESIDP method
-func NewGetGitHubESIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetGitHubESIDPRequest(server string, id string, params *GetGitHubESIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20294,22 +21249,37 @@ func NewGetGitHubESIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchGitHubESIDPRequest calls the generic PatchGitHubESIDP builder with application/json body
-func NewPatchGitHubESIDPRequest(server string, id string, body PatchGitHubESIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchGitHubESIDPRequest(server string, id string, params *PatchGitHubESIDPParams, body PatchGitHubESIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchGitHubESIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchGitHubESIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchGitHubESIDPRequestWithBody constructs an http.Request for the PatchGitHubESIDP method, with any body, and a specified content type
-func NewPatchGitHubESIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchGitHubESIDPRequestWithBody(server string, id string, params *PatchGitHubESIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20340,6 +21310,21 @@ func NewPatchGitHubESIDPRequestWithBody(server string, id string, contentType st
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -20460,7 +21445,7 @@ func NewCreateGitLabIDPRequestWithBody(server string, params *CreateGitLabIDPPar
 }
 
 // NewGetGitLabIDPRequest constructs an http.Request for the GetGitLabIDP method
-func NewGetGitLabIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetGitLabIDPRequest(server string, id string, params *GetGitLabIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20490,22 +21475,37 @@ func NewGetGitLabIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchGitLabIDPRequest calls the generic PatchGitLabIDP builder with application/json body
-func NewPatchGitLabIDPRequest(server string, id string, body PatchGitLabIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchGitLabIDPRequest(server string, id string, params *PatchGitLabIDPParams, body PatchGitLabIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchGitLabIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchGitLabIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchGitLabIDPRequestWithBody constructs an http.Request for the PatchGitLabIDP method, with any body, and a specified content type
-func NewPatchGitLabIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchGitLabIDPRequestWithBody(server string, id string, params *PatchGitLabIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20536,6 +21536,21 @@ func NewPatchGitLabIDPRequestWithBody(server string, id string, contentType stri
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -20656,7 +21671,7 @@ func NewCreateGitLabSelfHostedIDPRequestWithBody(server string, params *CreateGi
 }
 
 // NewGetGitLabSelfHostedIDPRequest constructs an http.Request for the GetGitLabSelfHostedIDP method
-func NewGetGitLabSelfHostedIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetGitLabSelfHostedIDPRequest(server string, id string, params *GetGitLabSelfHostedIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20686,22 +21701,37 @@ func NewGetGitLabSelfHostedIDPRequest(server string, id string) (*http.Request, 
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchGitLabSelfHostedIDPRequest calls the generic PatchGitLabSelfHostedIDP builder with application/json body
-func NewPatchGitLabSelfHostedIDPRequest(server string, id string, body PatchGitLabSelfHostedIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchGitLabSelfHostedIDPRequest(server string, id string, params *PatchGitLabSelfHostedIDPParams, body PatchGitLabSelfHostedIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchGitLabSelfHostedIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchGitLabSelfHostedIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchGitLabSelfHostedIDPRequestWithBody constructs an http.Request for the PatchGitLabSelfHostedIDP method, with any body, and a specified content type
-func NewPatchGitLabSelfHostedIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchGitLabSelfHostedIDPRequestWithBody(server string, id string, params *PatchGitLabSelfHostedIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20732,6 +21762,21 @@ func NewPatchGitLabSelfHostedIDPRequestWithBody(server string, id string, conten
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -20852,7 +21897,7 @@ func NewCreateGoogleIDPRequestWithBody(server string, params *CreateGoogleIDPPar
 }
 
 // NewGetGoogleIDPRequest constructs an http.Request for the GetGoogleIDP method
-func NewGetGoogleIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetGoogleIDPRequest(server string, id string, params *GetGoogleIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20882,22 +21927,37 @@ func NewGetGoogleIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchGoogleIDPRequest calls the generic PatchGoogleIDP builder with application/json body
-func NewPatchGoogleIDPRequest(server string, id string, body PatchGoogleIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchGoogleIDPRequest(server string, id string, params *PatchGoogleIDPParams, body PatchGoogleIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchGoogleIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchGoogleIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchGoogleIDPRequestWithBody constructs an http.Request for the PatchGoogleIDP method, with any body, and a specified content type
-func NewPatchGoogleIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchGoogleIDPRequestWithBody(server string, id string, params *PatchGoogleIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20928,6 +21988,21 @@ func NewPatchGoogleIDPRequestWithBody(server string, id string, contentType stri
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -21048,7 +22123,7 @@ func NewCreateOAuthIDPRequestWithBody(server string, params *CreateOAuthIDPParam
 }
 
 // NewGetOAuthIDPRequest constructs an http.Request for the GetOAuthIDP method
-func NewGetOAuthIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetOAuthIDPRequest(server string, id string, params *GetOAuthIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21078,22 +22153,37 @@ func NewGetOAuthIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchOAuthIDPRequest calls the generic PatchOAuthIDP builder with application/json body
-func NewPatchOAuthIDPRequest(server string, id string, body PatchOAuthIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchOAuthIDPRequest(server string, id string, params *PatchOAuthIDPParams, body PatchOAuthIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchOAuthIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchOAuthIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchOAuthIDPRequestWithBody constructs an http.Request for the PatchOAuthIDP method, with any body, and a specified content type
-func NewPatchOAuthIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchOAuthIDPRequestWithBody(server string, id string, params *PatchOAuthIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21124,6 +22214,21 @@ func NewPatchOAuthIDPRequestWithBody(server string, id string, contentType strin
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -21244,7 +22349,7 @@ func NewCreateOIDCIDPRequestWithBody(server string, params *CreateOIDCIDPParams,
 }
 
 // NewGetOIDCIDPRequest constructs an http.Request for the GetOIDCIDP method
-func NewGetOIDCIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetOIDCIDPRequest(server string, id string, params *GetOIDCIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21274,22 +22379,37 @@ func NewGetOIDCIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchOIDCIDPRequest calls the generic PatchOIDCIDP builder with application/json body
-func NewPatchOIDCIDPRequest(server string, id string, body PatchOIDCIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchOIDCIDPRequest(server string, id string, params *PatchOIDCIDPParams, body PatchOIDCIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchOIDCIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchOIDCIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchOIDCIDPRequestWithBody constructs an http.Request for the PatchOIDCIDP method, with any body, and a specified content type
-func NewPatchOIDCIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchOIDCIDPRequestWithBody(server string, id string, params *PatchOIDCIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21321,11 +22441,26 @@ func NewPatchOIDCIDPRequestWithBody(server string, id string, contentType string
 
 	req.Header.Add("Content-Type", contentType)
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewDeleteIDPRequest constructs an http.Request for the DeleteIDP method
-func NewDeleteIDPRequest(server string, id string) (*http.Request, error) {
+func NewDeleteIDPRequest(server string, id string, params *DeleteIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21353,6 +22488,21 @@ func NewDeleteIDPRequest(server string, id string) (*http.Request, error) {
 	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -26649,6 +27799,223 @@ func NewDeletePersonalAccessTokenRequest(server string, userID string, id string
 	return req, nil
 }
 
+// NewResolveBrandingRequest constructs an http.Request for the ResolveBranding method
+func NewResolveBrandingRequest(server string, params *ResolveBrandingParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/settings/v3alpha/branding")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSetBrandingRequest calls the generic SetBranding builder with application/json body
+func NewSetBrandingRequest(server string, params *SetBrandingParams, body SetBrandingJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetBrandingRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSetBrandingRequestWithBody constructs an http.Request for the SetBranding method, with any body, and a specified content type
+func NewSetBrandingRequestWithBody(server string, params *SetBrandingParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/settings/v3alpha/branding")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewResolveLanguagesRequest constructs an http.Request for the ResolveLanguages method
 func NewResolveLanguagesRequest(server string, params *ResolveLanguagesParams) (*http.Request, error) {
 	var err error
@@ -26857,6 +28224,380 @@ func NewSetLanguagesRequestWithBody(server string, params *SetLanguagesParams, c
 	}
 
 	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewResolveMessageTextRequest constructs an http.Request for the ResolveMessageText method
+func NewResolveMessageTextRequest(server string, kind ResolveMessageTextParamsKind, language string, params *ResolveMessageTextParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "kind", kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "language", language, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/settings/v3alpha/message_texts/%s/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSetMessageTextRequest calls the generic SetMessageText builder with application/json body
+func NewSetMessageTextRequest(server string, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, body SetMessageTextJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetMessageTextRequestWithBody(server, kind, language, params, "application/json", bodyReader)
+}
+
+// NewSetMessageTextRequestWithBody constructs an http.Request for the SetMessageText method, with any body, and a specified content type
+func NewSetMessageTextRequestWithBody(server string, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "kind", kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "language", language, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/settings/v3alpha/message_texts/%s/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewPreviewMessageTextRequest calls the generic PreviewMessageText builder with application/json body
+func NewPreviewMessageTextRequest(server string, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, body PreviewMessageTextJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPreviewMessageTextRequestWithBody(server, kind, language, params, "application/json", bodyReader)
+}
+
+// NewPreviewMessageTextRequestWithBody constructs an http.Request for the PreviewMessageText method, with any body, and a specified content type
+func NewPreviewMessageTextRequestWithBody(server string, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "kind", kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "language", language, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/settings/v3alpha/message_texts/%s/%s/_preview", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}
@@ -28598,7 +30339,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/apple/{id} (the `GetAppleIDP` operationId).
-	GetAppleIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetAppleIDPAnswer, error)
+	GetAppleIDPWithResponse(ctx context.Context, id string, params *GetAppleIDPParams, reqEditors ...RequestEditorFn) (*GetAppleIDPAnswer, error)
 
 	// PatchAppleIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -28609,7 +30350,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-	PatchAppleIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error)
+	PatchAppleIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchAppleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error)
 
 	// PatchAppleIDPWithResponse Changes the fields that are present
 	//
@@ -28620,7 +30361,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-	PatchAppleIDPWithResponse(ctx context.Context, id string, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error)
+	PatchAppleIDPWithResponse(ctx context.Context, id string, params *PatchAppleIDPParams, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error)
 
 	// CreateAzureADIDPWithBodyWithResponse Makes Microsoft Entra ID an identity provider of the context
 	//
@@ -28647,7 +30388,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/azure_ad/{id} (the `GetAzureADIDP` operationId).
-	GetAzureADIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetAzureADIDPAnswer, error)
+	GetAzureADIDPWithResponse(ctx context.Context, id string, params *GetAzureADIDPParams, reqEditors ...RequestEditorFn) (*GetAzureADIDPAnswer, error)
 
 	// PatchAzureADIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -28658,7 +30399,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-	PatchAzureADIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error)
+	PatchAzureADIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchAzureADIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error)
 
 	// PatchAzureADIDPWithResponse Changes the fields that are present
 	//
@@ -28669,7 +30410,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-	PatchAzureADIDPWithResponse(ctx context.Context, id string, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error)
+	PatchAzureADIDPWithResponse(ctx context.Context, id string, params *PatchAzureADIDPParams, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error)
 
 	// CreateGitHubIDPWithBodyWithResponse Makes GitHub an identity provider of the context
 	//
@@ -28696,7 +30437,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/github/{id} (the `GetGitHubIDP` operationId).
-	GetGitHubIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitHubIDPAnswer, error)
+	GetGitHubIDPWithResponse(ctx context.Context, id string, params *GetGitHubIDPParams, reqEditors ...RequestEditorFn) (*GetGitHubIDPAnswer, error)
 
 	// PatchGitHubIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -28707,7 +30448,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-	PatchGitHubIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error)
+	PatchGitHubIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitHubIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error)
 
 	// PatchGitHubIDPWithResponse Changes the fields that are present
 	//
@@ -28718,7 +30459,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-	PatchGitHubIDPWithResponse(ctx context.Context, id string, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error)
+	PatchGitHubIDPWithResponse(ctx context.Context, id string, params *PatchGitHubIDPParams, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error)
 
 	// CreateGitHubESIDPWithBodyWithResponse Makes a GitHub Enterprise Server an identity provider of the context
 	//
@@ -28745,7 +30486,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/github_es/{id} (the `GetGitHubESIDP` operationId).
-	GetGitHubESIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitHubESIDPAnswer, error)
+	GetGitHubESIDPWithResponse(ctx context.Context, id string, params *GetGitHubESIDPParams, reqEditors ...RequestEditorFn) (*GetGitHubESIDPAnswer, error)
 
 	// PatchGitHubESIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -28756,7 +30497,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-	PatchGitHubESIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error)
+	PatchGitHubESIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitHubESIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error)
 
 	// PatchGitHubESIDPWithResponse Changes the fields that are present
 	//
@@ -28767,7 +30508,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-	PatchGitHubESIDPWithResponse(ctx context.Context, id string, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error)
+	PatchGitHubESIDPWithResponse(ctx context.Context, id string, params *PatchGitHubESIDPParams, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error)
 
 	// CreateGitLabIDPWithBodyWithResponse Makes GitLab an identity provider of the context
 	//
@@ -28794,7 +30535,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/gitlab/{id} (the `GetGitLabIDP` operationId).
-	GetGitLabIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitLabIDPAnswer, error)
+	GetGitLabIDPWithResponse(ctx context.Context, id string, params *GetGitLabIDPParams, reqEditors ...RequestEditorFn) (*GetGitLabIDPAnswer, error)
 
 	// PatchGitLabIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -28805,7 +30546,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-	PatchGitLabIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error)
+	PatchGitLabIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitLabIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error)
 
 	// PatchGitLabIDPWithResponse Changes the fields that are present
 	//
@@ -28816,7 +30557,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-	PatchGitLabIDPWithResponse(ctx context.Context, id string, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error)
+	PatchGitLabIDPWithResponse(ctx context.Context, id string, params *PatchGitLabIDPParams, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error)
 
 	// CreateGitLabSelfHostedIDPWithBodyWithResponse Makes a GitLab of one's own an identity provider of the context
 	//
@@ -28843,7 +30584,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `GetGitLabSelfHostedIDP` operationId).
-	GetGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitLabSelfHostedIDPAnswer, error)
+	GetGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, params *GetGitLabSelfHostedIDPParams, reqEditors ...RequestEditorFn) (*GetGitLabSelfHostedIDPAnswer, error)
 
 	// PatchGitLabSelfHostedIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -28854,7 +30595,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-	PatchGitLabSelfHostedIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error)
+	PatchGitLabSelfHostedIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error)
 
 	// PatchGitLabSelfHostedIDPWithResponse Changes the fields that are present
 	//
@@ -28865,7 +30606,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-	PatchGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error)
+	PatchGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error)
 
 	// CreateGoogleIDPWithBodyWithResponse Makes Google an identity provider of the context
 	//
@@ -28892,7 +30633,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/google/{id} (the `GetGoogleIDP` operationId).
-	GetGoogleIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGoogleIDPAnswer, error)
+	GetGoogleIDPWithResponse(ctx context.Context, id string, params *GetGoogleIDPParams, reqEditors ...RequestEditorFn) (*GetGoogleIDPAnswer, error)
 
 	// PatchGoogleIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -28903,7 +30644,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-	PatchGoogleIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error)
+	PatchGoogleIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGoogleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error)
 
 	// PatchGoogleIDPWithResponse Changes the fields that are present
 	//
@@ -28914,7 +30655,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-	PatchGoogleIDPWithResponse(ctx context.Context, id string, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error)
+	PatchGoogleIDPWithResponse(ctx context.Context, id string, params *PatchGoogleIDPParams, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error)
 
 	// CreateOAuthIDPWithBodyWithResponse Makes any OAuth 2.0 server that tells who the user is an identity provider of the context
 	//
@@ -28941,7 +30682,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/oauth/{id} (the `GetOAuthIDP` operationId).
-	GetOAuthIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetOAuthIDPAnswer, error)
+	GetOAuthIDPWithResponse(ctx context.Context, id string, params *GetOAuthIDPParams, reqEditors ...RequestEditorFn) (*GetOAuthIDPAnswer, error)
 
 	// PatchOAuthIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -28952,7 +30693,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-	PatchOAuthIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error)
+	PatchOAuthIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchOAuthIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error)
 
 	// PatchOAuthIDPWithResponse Changes the fields that are present
 	//
@@ -28963,7 +30704,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-	PatchOAuthIDPWithResponse(ctx context.Context, id string, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error)
+	PatchOAuthIDPWithResponse(ctx context.Context, id string, params *PatchOAuthIDPParams, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error)
 
 	// CreateOIDCIDPWithBodyWithResponse Makes any OpenID provider an identity provider of the context
 	//
@@ -28990,7 +30731,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/oidc/{id} (the `GetOIDCIDP` operationId).
-	GetOIDCIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetOIDCIDPAnswer, error)
+	GetOIDCIDPWithResponse(ctx context.Context, id string, params *GetOIDCIDPParams, reqEditors ...RequestEditorFn) (*GetOIDCIDPAnswer, error)
 
 	// PatchOIDCIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -29001,7 +30742,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-	PatchOIDCIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error)
+	PatchOIDCIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchOIDCIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error)
 
 	// PatchOIDCIDPWithResponse Changes the fields that are present
 	//
@@ -29012,7 +30753,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-	PatchOIDCIDPWithResponse(ctx context.Context, id string, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error)
+	PatchOIDCIDPWithResponse(ctx context.Context, id string, params *PatchOIDCIDPParams, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error)
 
 	// DeleteIDPWithResponse Deletes an identity provider of any type, where it is defined: nobody signs in with it any more, and the links of users go with it
 	//
@@ -29021,7 +30762,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /resources/v3alpha/idps/{id} (the `DeleteIDP` operationId).
-	DeleteIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteIDPAnswer, error)
+	DeleteIDPWithResponse(ctx context.Context, id string, params *DeleteIDPParams, reqEditors ...RequestEditorFn) (*DeleteIDPAnswer, error)
 
 	// CreateInstanceWithBodyWithResponse Creates an instance with its primary domain and a default organization, and an owner where one is asked for
 	//
@@ -30416,6 +32157,37 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /resources/v3alpha/users/{userId}/pats/{id} (the `DeletePersonalAccessToken` operationId).
 	DeletePersonalAccessTokenWithResponse(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*DeletePersonalAccessTokenAnswer, error)
 
+	// ResolveBrandingWithResponse Reads the properties as they apply in a context, and where they come from
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /settings/v3alpha/branding (the `ResolveBranding` operationId).
+	ResolveBrandingWithResponse(ctx context.Context, params *ResolveBrandingParams, reqEditors ...RequestEditorFn) (*ResolveBrandingAnswer, error)
+
+	// SetBrandingWithBodyWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Colours that nobody could read together with those that apply are refused, with their contrast.
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+	SetBrandingWithBodyWithResponse(ctx context.Context, params *SetBrandingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetBrandingAnswer, error)
+
+	// SetBrandingWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Colours that nobody could read together with those that apply are refused, with their contrast.
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+	SetBrandingWithResponse(ctx context.Context, params *SetBrandingParams, body SetBrandingJSONRequestBody, reqEditors ...RequestEditorFn) (*SetBrandingAnswer, error)
+
 	// ResolveLanguagesWithResponse Reads the settings as they apply in a context, and where they come from
 	//
 	// The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
@@ -30442,6 +32214,55 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
 	SetLanguagesWithResponse(ctx context.Context, params *SetLanguagesParams, body SetLanguagesJSONRequestBody, reqEditors ...RequestEditorFn) (*SetLanguagesAnswer, error)
+
+	// ResolveMessageTextWithResponse Reads the words as they apply in a context, where they come from, and which variables they can name
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /settings/v3alpha/message_texts/{kind}/{language} (the `ResolveMessageText` operationId).
+	ResolveMessageTextWithResponse(ctx context.Context, kind ResolveMessageTextParamsKind, language string, params *ResolveMessageTextParams, reqEditors ...RequestEditorFn) (*ResolveMessageTextAnswer, error)
+
+	// SetMessageTextWithBodyWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+	SetMessageTextWithBodyWithResponse(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetMessageTextAnswer, error)
+
+	// SetMessageTextWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+	SetMessageTextWithResponse(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, body SetMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*SetMessageTextAnswer, error)
+
+	// PreviewMessageTextWithBodyWithResponse Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+	//
+	// Nothing is sent or stored.
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+	PreviewMessageTextWithBodyWithResponse(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewMessageTextAnswer, error)
+
+	// PreviewMessageTextWithResponse Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+	//
+	// Nothing is sent or stored.
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+	PreviewMessageTextWithResponse(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, body PreviewMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewMessageTextAnswer, error)
 
 	// ResetInstanceFeaturesWithResponse Resets all flags of the instance to those of the system
 	//
@@ -49723,6 +51544,242 @@ func (r DeletePersonalAccessTokenAnswer) ContentType() string {
 	return ""
 }
 
+// ResolveBrandingAnswer401Headers the declared response headers of an HTTP 401 response for ResolveBranding
+type ResolveBrandingAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ResolveBrandingAnswer503Headers the declared response headers of an HTTP 503 response for ResolveBranding
+type ResolveBrandingAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ResolveBrandingAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ResolveBrandingReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ResolveBrandingAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ResolveBrandingAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON200() *ResolveBrandingReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ResolveBrandingAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ResolveBrandingAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResolveBrandingAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResolveBrandingAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResolveBrandingAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SetBrandingAnswer401Headers the declared response headers of an HTTP 401 response for SetBranding
+type SetBrandingAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SetBrandingAnswer503Headers the declared response headers of an HTTP 503 response for SetBranding
+type SetBrandingAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SetBrandingAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SetBrandingReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SetBrandingAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SetBrandingAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetBrandingAnswer) GetJSON200() *SetBrandingReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SetBrandingAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SetBrandingAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SetBrandingAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SetBrandingAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SetBrandingAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SetBrandingAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SetBrandingAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetBrandingAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SetBrandingAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SetBrandingAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SetBrandingAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetBrandingAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetBrandingAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetBrandingAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ResolveLanguagesAnswer401Headers the declared response headers of an HTTP 401 response for ResolveLanguages
 type ResolveLanguagesAnswer401Headers struct {
 	WWWAuthenticate string
@@ -49953,6 +52010,367 @@ func (r SetLanguagesAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r SetLanguagesAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ResolveMessageTextAnswer401Headers the declared response headers of an HTTP 401 response for ResolveMessageText
+type ResolveMessageTextAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ResolveMessageTextAnswer503Headers the declared response headers of an HTTP 503 response for ResolveMessageText
+type ResolveMessageTextAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ResolveMessageTextAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ResolveMessageTextReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ResolveMessageTextAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ResolveMessageTextAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON200() *ResolveMessageTextReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ResolveMessageTextAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResolveMessageTextAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResolveMessageTextAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResolveMessageTextAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SetMessageTextAnswer401Headers the declared response headers of an HTTP 401 response for SetMessageText
+type SetMessageTextAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SetMessageTextAnswer503Headers the declared response headers of an HTTP 503 response for SetMessageText
+type SetMessageTextAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SetMessageTextAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SetMessageTextReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SetMessageTextAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SetMessageTextAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetMessageTextAnswer) GetJSON200() *SetMessageTextReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SetMessageTextAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SetMessageTextAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SetMessageTextAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SetMessageTextAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SetMessageTextAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SetMessageTextAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SetMessageTextAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetMessageTextAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SetMessageTextAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SetMessageTextAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SetMessageTextAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetMessageTextAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetMessageTextAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetMessageTextAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PreviewMessageTextAnswer401Headers the declared response headers of an HTTP 401 response for PreviewMessageText
+type PreviewMessageTextAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PreviewMessageTextAnswer503Headers the declared response headers of an HTTP 503 response for PreviewMessageText
+type PreviewMessageTextAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PreviewMessageTextAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PreviewMessageTextReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PreviewMessageTextAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PreviewMessageTextAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON200() *PreviewMessageTextReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewMessageTextAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewMessageTextAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewMessageTextAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewMessageTextAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -53277,8 +55695,8 @@ func (c *ClientWithResponses) CreateAppleIDPWithResponse(ctx context.Context, pa
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/apple/{id} (the `GetAppleIDP` operationId).
-func (c *ClientWithResponses) GetAppleIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetAppleIDPAnswer, error) {
-	rsp, err := c.GetAppleIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetAppleIDPWithResponse(ctx context.Context, id string, params *GetAppleIDPParams, reqEditors ...RequestEditorFn) (*GetAppleIDPAnswer, error) {
+	rsp, err := c.GetAppleIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53294,8 +55712,8 @@ func (c *ClientWithResponses) GetAppleIDPWithResponse(ctx context.Context, id st
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-func (c *ClientWithResponses) PatchAppleIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error) {
-	rsp, err := c.PatchAppleIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchAppleIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchAppleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error) {
+	rsp, err := c.PatchAppleIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53311,8 +55729,8 @@ func (c *ClientWithResponses) PatchAppleIDPWithBodyWithResponse(ctx context.Cont
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-func (c *ClientWithResponses) PatchAppleIDPWithResponse(ctx context.Context, id string, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error) {
-	rsp, err := c.PatchAppleIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchAppleIDPWithResponse(ctx context.Context, id string, params *PatchAppleIDPParams, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error) {
+	rsp, err := c.PatchAppleIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53356,8 +55774,8 @@ func (c *ClientWithResponses) CreateAzureADIDPWithResponse(ctx context.Context, 
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/azure_ad/{id} (the `GetAzureADIDP` operationId).
-func (c *ClientWithResponses) GetAzureADIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetAzureADIDPAnswer, error) {
-	rsp, err := c.GetAzureADIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetAzureADIDPWithResponse(ctx context.Context, id string, params *GetAzureADIDPParams, reqEditors ...RequestEditorFn) (*GetAzureADIDPAnswer, error) {
+	rsp, err := c.GetAzureADIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53373,8 +55791,8 @@ func (c *ClientWithResponses) GetAzureADIDPWithResponse(ctx context.Context, id 
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-func (c *ClientWithResponses) PatchAzureADIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error) {
-	rsp, err := c.PatchAzureADIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchAzureADIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchAzureADIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error) {
+	rsp, err := c.PatchAzureADIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53390,8 +55808,8 @@ func (c *ClientWithResponses) PatchAzureADIDPWithBodyWithResponse(ctx context.Co
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-func (c *ClientWithResponses) PatchAzureADIDPWithResponse(ctx context.Context, id string, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error) {
-	rsp, err := c.PatchAzureADIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchAzureADIDPWithResponse(ctx context.Context, id string, params *PatchAzureADIDPParams, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error) {
+	rsp, err := c.PatchAzureADIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53435,8 +55853,8 @@ func (c *ClientWithResponses) CreateGitHubIDPWithResponse(ctx context.Context, p
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/github/{id} (the `GetGitHubIDP` operationId).
-func (c *ClientWithResponses) GetGitHubIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitHubIDPAnswer, error) {
-	rsp, err := c.GetGitHubIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetGitHubIDPWithResponse(ctx context.Context, id string, params *GetGitHubIDPParams, reqEditors ...RequestEditorFn) (*GetGitHubIDPAnswer, error) {
+	rsp, err := c.GetGitHubIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53452,8 +55870,8 @@ func (c *ClientWithResponses) GetGitHubIDPWithResponse(ctx context.Context, id s
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-func (c *ClientWithResponses) PatchGitHubIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error) {
-	rsp, err := c.PatchGitHubIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitHubIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitHubIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error) {
+	rsp, err := c.PatchGitHubIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53469,8 +55887,8 @@ func (c *ClientWithResponses) PatchGitHubIDPWithBodyWithResponse(ctx context.Con
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-func (c *ClientWithResponses) PatchGitHubIDPWithResponse(ctx context.Context, id string, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error) {
-	rsp, err := c.PatchGitHubIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitHubIDPWithResponse(ctx context.Context, id string, params *PatchGitHubIDPParams, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error) {
+	rsp, err := c.PatchGitHubIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53514,8 +55932,8 @@ func (c *ClientWithResponses) CreateGitHubESIDPWithResponse(ctx context.Context,
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/github_es/{id} (the `GetGitHubESIDP` operationId).
-func (c *ClientWithResponses) GetGitHubESIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitHubESIDPAnswer, error) {
-	rsp, err := c.GetGitHubESIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetGitHubESIDPWithResponse(ctx context.Context, id string, params *GetGitHubESIDPParams, reqEditors ...RequestEditorFn) (*GetGitHubESIDPAnswer, error) {
+	rsp, err := c.GetGitHubESIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53531,8 +55949,8 @@ func (c *ClientWithResponses) GetGitHubESIDPWithResponse(ctx context.Context, id
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-func (c *ClientWithResponses) PatchGitHubESIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error) {
-	rsp, err := c.PatchGitHubESIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitHubESIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitHubESIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error) {
+	rsp, err := c.PatchGitHubESIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53548,8 +55966,8 @@ func (c *ClientWithResponses) PatchGitHubESIDPWithBodyWithResponse(ctx context.C
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-func (c *ClientWithResponses) PatchGitHubESIDPWithResponse(ctx context.Context, id string, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error) {
-	rsp, err := c.PatchGitHubESIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitHubESIDPWithResponse(ctx context.Context, id string, params *PatchGitHubESIDPParams, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error) {
+	rsp, err := c.PatchGitHubESIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53593,8 +56011,8 @@ func (c *ClientWithResponses) CreateGitLabIDPWithResponse(ctx context.Context, p
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/gitlab/{id} (the `GetGitLabIDP` operationId).
-func (c *ClientWithResponses) GetGitLabIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitLabIDPAnswer, error) {
-	rsp, err := c.GetGitLabIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetGitLabIDPWithResponse(ctx context.Context, id string, params *GetGitLabIDPParams, reqEditors ...RequestEditorFn) (*GetGitLabIDPAnswer, error) {
+	rsp, err := c.GetGitLabIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53610,8 +56028,8 @@ func (c *ClientWithResponses) GetGitLabIDPWithResponse(ctx context.Context, id s
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-func (c *ClientWithResponses) PatchGitLabIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error) {
-	rsp, err := c.PatchGitLabIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitLabIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitLabIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error) {
+	rsp, err := c.PatchGitLabIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53627,8 +56045,8 @@ func (c *ClientWithResponses) PatchGitLabIDPWithBodyWithResponse(ctx context.Con
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-func (c *ClientWithResponses) PatchGitLabIDPWithResponse(ctx context.Context, id string, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error) {
-	rsp, err := c.PatchGitLabIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitLabIDPWithResponse(ctx context.Context, id string, params *PatchGitLabIDPParams, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error) {
+	rsp, err := c.PatchGitLabIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53672,8 +56090,8 @@ func (c *ClientWithResponses) CreateGitLabSelfHostedIDPWithResponse(ctx context.
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `GetGitLabSelfHostedIDP` operationId).
-func (c *ClientWithResponses) GetGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitLabSelfHostedIDPAnswer, error) {
-	rsp, err := c.GetGitLabSelfHostedIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, params *GetGitLabSelfHostedIDPParams, reqEditors ...RequestEditorFn) (*GetGitLabSelfHostedIDPAnswer, error) {
+	rsp, err := c.GetGitLabSelfHostedIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53689,8 +56107,8 @@ func (c *ClientWithResponses) GetGitLabSelfHostedIDPWithResponse(ctx context.Con
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-func (c *ClientWithResponses) PatchGitLabSelfHostedIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error) {
-	rsp, err := c.PatchGitLabSelfHostedIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitLabSelfHostedIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error) {
+	rsp, err := c.PatchGitLabSelfHostedIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53706,8 +56124,8 @@ func (c *ClientWithResponses) PatchGitLabSelfHostedIDPWithBodyWithResponse(ctx c
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-func (c *ClientWithResponses) PatchGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error) {
-	rsp, err := c.PatchGitLabSelfHostedIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error) {
+	rsp, err := c.PatchGitLabSelfHostedIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53751,8 +56169,8 @@ func (c *ClientWithResponses) CreateGoogleIDPWithResponse(ctx context.Context, p
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/google/{id} (the `GetGoogleIDP` operationId).
-func (c *ClientWithResponses) GetGoogleIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGoogleIDPAnswer, error) {
-	rsp, err := c.GetGoogleIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetGoogleIDPWithResponse(ctx context.Context, id string, params *GetGoogleIDPParams, reqEditors ...RequestEditorFn) (*GetGoogleIDPAnswer, error) {
+	rsp, err := c.GetGoogleIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53768,8 +56186,8 @@ func (c *ClientWithResponses) GetGoogleIDPWithResponse(ctx context.Context, id s
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-func (c *ClientWithResponses) PatchGoogleIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error) {
-	rsp, err := c.PatchGoogleIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchGoogleIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGoogleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error) {
+	rsp, err := c.PatchGoogleIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53785,8 +56203,8 @@ func (c *ClientWithResponses) PatchGoogleIDPWithBodyWithResponse(ctx context.Con
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-func (c *ClientWithResponses) PatchGoogleIDPWithResponse(ctx context.Context, id string, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error) {
-	rsp, err := c.PatchGoogleIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchGoogleIDPWithResponse(ctx context.Context, id string, params *PatchGoogleIDPParams, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error) {
+	rsp, err := c.PatchGoogleIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53830,8 +56248,8 @@ func (c *ClientWithResponses) CreateOAuthIDPWithResponse(ctx context.Context, pa
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/oauth/{id} (the `GetOAuthIDP` operationId).
-func (c *ClientWithResponses) GetOAuthIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetOAuthIDPAnswer, error) {
-	rsp, err := c.GetOAuthIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetOAuthIDPWithResponse(ctx context.Context, id string, params *GetOAuthIDPParams, reqEditors ...RequestEditorFn) (*GetOAuthIDPAnswer, error) {
+	rsp, err := c.GetOAuthIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53847,8 +56265,8 @@ func (c *ClientWithResponses) GetOAuthIDPWithResponse(ctx context.Context, id st
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-func (c *ClientWithResponses) PatchOAuthIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error) {
-	rsp, err := c.PatchOAuthIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchOAuthIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchOAuthIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error) {
+	rsp, err := c.PatchOAuthIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53864,8 +56282,8 @@ func (c *ClientWithResponses) PatchOAuthIDPWithBodyWithResponse(ctx context.Cont
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-func (c *ClientWithResponses) PatchOAuthIDPWithResponse(ctx context.Context, id string, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error) {
-	rsp, err := c.PatchOAuthIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchOAuthIDPWithResponse(ctx context.Context, id string, params *PatchOAuthIDPParams, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error) {
+	rsp, err := c.PatchOAuthIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53909,8 +56327,8 @@ func (c *ClientWithResponses) CreateOIDCIDPWithResponse(ctx context.Context, par
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/oidc/{id} (the `GetOIDCIDP` operationId).
-func (c *ClientWithResponses) GetOIDCIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetOIDCIDPAnswer, error) {
-	rsp, err := c.GetOIDCIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetOIDCIDPWithResponse(ctx context.Context, id string, params *GetOIDCIDPParams, reqEditors ...RequestEditorFn) (*GetOIDCIDPAnswer, error) {
+	rsp, err := c.GetOIDCIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53926,8 +56344,8 @@ func (c *ClientWithResponses) GetOIDCIDPWithResponse(ctx context.Context, id str
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-func (c *ClientWithResponses) PatchOIDCIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error) {
-	rsp, err := c.PatchOIDCIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchOIDCIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchOIDCIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error) {
+	rsp, err := c.PatchOIDCIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53943,8 +56361,8 @@ func (c *ClientWithResponses) PatchOIDCIDPWithBodyWithResponse(ctx context.Conte
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-func (c *ClientWithResponses) PatchOIDCIDPWithResponse(ctx context.Context, id string, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error) {
-	rsp, err := c.PatchOIDCIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchOIDCIDPWithResponse(ctx context.Context, id string, params *PatchOIDCIDPParams, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error) {
+	rsp, err := c.PatchOIDCIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53958,8 +56376,8 @@ func (c *ClientWithResponses) PatchOIDCIDPWithResponse(ctx context.Context, id s
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /resources/v3alpha/idps/{id} (the `DeleteIDP` operationId).
-func (c *ClientWithResponses) DeleteIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteIDPAnswer, error) {
-	rsp, err := c.DeleteIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) DeleteIDPWithResponse(ctx context.Context, id string, params *DeleteIDPParams, reqEditors ...RequestEditorFn) (*DeleteIDPAnswer, error) {
+	rsp, err := c.DeleteIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -56181,6 +58599,55 @@ func (c *ClientWithResponses) DeletePersonalAccessTokenWithResponse(ctx context.
 	return ParseDeletePersonalAccessTokenAnswer(rsp)
 }
 
+// ResolveBrandingWithResponse Reads the properties as they apply in a context, and where they come from
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /settings/v3alpha/branding (the `ResolveBranding` operationId).
+func (c *ClientWithResponses) ResolveBrandingWithResponse(ctx context.Context, params *ResolveBrandingParams, reqEditors ...RequestEditorFn) (*ResolveBrandingAnswer, error) {
+	rsp, err := c.ResolveBranding(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResolveBrandingAnswer(rsp)
+}
+
+// SetBrandingWithBodyWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Colours that nobody could read together with those that apply are refused, with their contrast.
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+func (c *ClientWithResponses) SetBrandingWithBodyWithResponse(ctx context.Context, params *SetBrandingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetBrandingAnswer, error) {
+	rsp, err := c.SetBrandingWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetBrandingAnswer(rsp)
+}
+
+// SetBrandingWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Colours that nobody could read together with those that apply are refused, with their contrast.
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+func (c *ClientWithResponses) SetBrandingWithResponse(ctx context.Context, params *SetBrandingParams, body SetBrandingJSONRequestBody, reqEditors ...RequestEditorFn) (*SetBrandingAnswer, error) {
+	rsp, err := c.SetBranding(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetBrandingAnswer(rsp)
+}
+
 // ResolveLanguagesWithResponse Reads the settings as they apply in a context, and where they come from
 //
 // The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
@@ -56224,6 +58691,85 @@ func (c *ClientWithResponses) SetLanguagesWithResponse(ctx context.Context, para
 		return nil, err
 	}
 	return ParseSetLanguagesAnswer(rsp)
+}
+
+// ResolveMessageTextWithResponse Reads the words as they apply in a context, where they come from, and which variables they can name
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /settings/v3alpha/message_texts/{kind}/{language} (the `ResolveMessageText` operationId).
+func (c *ClientWithResponses) ResolveMessageTextWithResponse(ctx context.Context, kind ResolveMessageTextParamsKind, language string, params *ResolveMessageTextParams, reqEditors ...RequestEditorFn) (*ResolveMessageTextAnswer, error) {
+	rsp, err := c.ResolveMessageText(ctx, kind, language, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResolveMessageTextAnswer(rsp)
+}
+
+// SetMessageTextWithBodyWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+func (c *ClientWithResponses) SetMessageTextWithBodyWithResponse(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetMessageTextAnswer, error) {
+	rsp, err := c.SetMessageTextWithBody(ctx, kind, language, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetMessageTextAnswer(rsp)
+}
+
+// SetMessageTextWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+func (c *ClientWithResponses) SetMessageTextWithResponse(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, body SetMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*SetMessageTextAnswer, error) {
+	rsp, err := c.SetMessageText(ctx, kind, language, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetMessageTextAnswer(rsp)
+}
+
+// PreviewMessageTextWithBodyWithResponse Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+//
+// Nothing is sent or stored.
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+func (c *ClientWithResponses) PreviewMessageTextWithBodyWithResponse(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewMessageTextAnswer, error) {
+	rsp, err := c.PreviewMessageTextWithBody(ctx, kind, language, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewMessageTextAnswer(rsp)
+}
+
+// PreviewMessageTextWithResponse Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+//
+// Nothing is sent or stored.
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+func (c *ClientWithResponses) PreviewMessageTextWithResponse(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, body PreviewMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewMessageTextAnswer, error) {
+	rsp, err := c.PreviewMessageText(ctx, kind, language, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewMessageTextAnswer(rsp)
 }
 
 // ResetInstanceFeaturesWithResponse Resets all flags of the instance to those of the system
@@ -74860,6 +77406,230 @@ func ParseDeletePersonalAccessTokenAnswer(rsp *http.Response) (*DeletePersonalAc
 	return response, nil
 }
 
+// ParseResolveBrandingAnswer parses an HTTP response from a ResolveBrandingWithResponse call
+func ParseResolveBrandingAnswer(rsp *http.Response) (*ResolveBrandingAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResolveBrandingAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ResolveBrandingReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ResolveBrandingAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ResolveBrandingAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSetBrandingAnswer parses an HTTP response from a SetBrandingWithResponse call
+func ParseSetBrandingAnswer(rsp *http.Response) (*SetBrandingAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetBrandingAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SetBrandingReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SetBrandingAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SetBrandingAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseResolveLanguagesAnswer parses an HTTP response from a ResolveLanguagesWithResponse call
 func ParseResolveLanguagesAnswer(rsp *http.Response) (*ResolveLanguagesAnswer, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -75071,6 +77841,349 @@ func ParseSetLanguagesAnswer(rsp *http.Response) (*SetLanguagesAnswer, error) {
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers SetLanguagesAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseResolveMessageTextAnswer parses an HTTP response from a ResolveMessageTextWithResponse call
+func ParseResolveMessageTextAnswer(rsp *http.Response) (*ResolveMessageTextAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResolveMessageTextAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ResolveMessageTextReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ResolveMessageTextAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ResolveMessageTextAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSetMessageTextAnswer parses an HTTP response from a SetMessageTextWithResponse call
+func ParseSetMessageTextAnswer(rsp *http.Response) (*SetMessageTextAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetMessageTextAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SetMessageTextReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SetMessageTextAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SetMessageTextAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePreviewMessageTextAnswer parses an HTTP response from a PreviewMessageTextWithResponse call
+func ParsePreviewMessageTextAnswer(rsp *http.Response) (*PreviewMessageTextAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewMessageTextAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PreviewMessageTextReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PreviewMessageTextAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PreviewMessageTextAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {

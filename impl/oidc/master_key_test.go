@@ -18,6 +18,7 @@ func TestSEC311_AnExchangedMasterKeyOpensEverything(t *testing.T) {
 	alice := w.a.signedIn("alice").tokens("web", offline)
 	jwt := w.a.signedIn("alice").tokens("jwtweb", "openid").text("access_token")
 	w.a.must("POST", "/v3alpha/users/"+w.a.users["alice"].ID+"/totp", "")
+	w.a.must("POST", "/resources/v3alpha/idps/gitlab", `{"idp":{"name":"x"},"config":{"clientId":"x","clientSecret":"x"}}`)
 	target := w.a.receive("restWebhook", `,"interruptOnError":true`) // without its key it fails
 	w.a.function("preuserinfo", target)
 	w.a.must("POST", "/resources/v3alpha/targets/"+target.id+"/_rotate_signing_key", "{}")
@@ -73,7 +74,7 @@ func TestSEC311_EveryColumnOfSecretsIsSealedAnew(t *testing.T) {
 	w := newWorld(t)
 	known := []string{ // hashes, and what is no secret
 		"apps.old_secret_hash", "apps.secret_hash", "one_time_codes.hash", "one_time_codes.salt", "personal_access_tokens.token_hash",
-		"sessions.token_hash", "used_assertions.hash", "user_codes.hash", "user_codes.salt", "user_metadata.value", "users.old_secret_hash", "users.secret_hash",
+		"sessions.token_hash", "setting_images.content", "used_assertions.hash", "user_codes.hash", "user_codes.salt", "user_metadata.value", "users.old_secret_hash", "users.secret_hash",
 	}
 	rows, err := w.db.Pool.Query(t.Context(), `SELECT table_name || '.' || column_name FROM information_schema.columns JOIN information_schema.tables USING (table_schema, table_name)
 		WHERE table_schema = 'public' AND data_type = 'bytea' AND table_type = 'BASE TABLE'`)
@@ -85,7 +86,9 @@ func TestSEC311_EveryColumnOfSecretsIsSealedAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, one := range server.SealedColumns() {
-		known = append(known, one.Columns...)
+		for _, column := range one.Columns {
+			known = append(known, one.Table+"."+column)
+		}
 	}
 	slices.Sort(found)
 	slices.Sort(known)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	oauthapi "github.com/writ-id/writ/gen/oauth"
+	"github.com/writ-id/writ/impl/api/branding"
 	"github.com/writ-id/writ/impl/api/message"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
@@ -56,6 +57,10 @@ func (s *Server) routes(services *Services, contract *reference.Handler) (handle
 	pages := &group{table: t, steps: []step{s.known, s.receive(form.MaxBytes), inTime}}
 	pages.any("/login", s.pages.Handler(s.public))
 	pages.any("/login/", s.pages.Handler(s.public))
+
+	// The pictures of tenants, on pages and in e-mails.
+	assets := &group{table: t, steps: []step{s.known}}
+	assets.any("/assets/", branding.Assets(s.DB, s.pages.Instance, s.refuse))
 
 	// The resource API: REST by google.api.http of contracts/proto; gRPC-web, Connect
 	// and, where net/http speaks HTTP/2, gRPC by the names of the methods.

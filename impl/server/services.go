@@ -23,11 +23,13 @@ import (
 	projectv3 "github.com/writ-id/writ/gen/proto/writ/project/v3alpha"
 	schemav3 "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
+	settingsv3 "github.com/writ-id/writ/gen/proto/writ/settings/v3alpha"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/api/action"
 	"github.com/writ-id/writ/impl/api/app"
 	"github.com/writ-id/writ/impl/api/audit"
 	"github.com/writ-id/writ/impl/api/authenticator"
+	"github.com/writ-id/writ/impl/api/branding"
 	"github.com/writ-id/writ/impl/api/delivery"
 	"github.com/writ-id/writ/impl/api/domain"
 	"github.com/writ-id/writ/impl/api/feature"
@@ -56,6 +58,7 @@ type Services struct {
 	Sessions *session.Service
 	Users    *user.Service
 	Apps     *app.Service
+	IDPs     *idp.Service
 	Links    *idplink.Service
 
 	all []service
@@ -115,18 +118,20 @@ func (c common) others(env resource.Env) *Services {
 	roles := c.roles
 	domains, memberships, factors := domain.New(env, c.targets.Out), membership.New(env, roles), authenticator.NewFactors(env, c.sealer)
 	orgs, users, apps := org.New(env, domains), user.New(env), app.New(env)
-	sessions, links := session.New(env, factors, users), idplink.New(env)
+	idps, links := idp.New(env, c.sealer), idplink.New(env)
+	sessions := session.New(env, factors, users)
 	owners := instance.Owners{Domains: domains, Orgs: orgs, Users: users, Memberships: memberships}
-	return &Services{common: c, Sessions: sessions, Users: users, Apps: apps, Links: links, all: []service{
+	return &Services{common: c, Sessions: sessions, Users: users, Apps: apps, IDPs: idps, Links: links, all: []service{
 		serve[appv3.ServiceAppsServer](&appv3.ServiceApps_ServiceDesc, appv3.MountServiceApps, apps),
 		serve[authenticatorv3.ServiceUserAuthenticatorsServer](&authenticatorv3.ServiceUserAuthenticators_ServiceDesc, authenticatorv3.MountServiceUserAuthenticators, authenticator.New(env, factors)),
+		serve[settingsv3.ServiceBrandingSettingsServer](&settingsv3.ServiceBrandingSettings_ServiceDesc, settingsv3.MountServiceBrandingSettings, branding.New(env)),
 		serve[actionv3.ServiceDeliveriesServer](&actionv3.ServiceDeliveries_ServiceDesc, actionv3.MountServiceDeliveries, delivery.New(env)),
 		serve[domainv3.ServiceDomainsServer](&domainv3.ServiceDomains_ServiceDesc, domainv3.MountServiceDomains, domains),
 		serve[eventv3.ServiceEventsServer](&eventv3.ServiceEvents_ServiceDesc, eventv3.MountServiceEvents, audit.New(env)),
 		serve[featurev2.ServiceFeaturesServer](&featurev2.ServiceFeatures_ServiceDesc, featurev2.MountServiceFeatures, feature.New(env)),
 		serve[grantv3.ServiceGrantsServer](&grantv3.ServiceGrants_ServiceDesc, grantv3.MountServiceGrants, grant.New(env)),
-		serve[idpv3.ServiceIdentityProvidersServer](&idpv3.ServiceIdentityProviders_ServiceDesc, idpv3.MountServiceIdentityProviders, idp.New(env, c.sealer)),
 		serve[idpv3.ServiceUserIDPLinksServer](&idpv3.ServiceUserIDPLinks_ServiceDesc, idpv3.MountServiceUserIDPLinks, links),
+		serve[idpv3.ServiceIdentityProvidersServer](&idpv3.ServiceIdentityProviders_ServiceDesc, idpv3.MountServiceIdentityProviders, idps),
 		serve[instancev3.ServiceInstancesServer](&instancev3.ServiceInstances_ServiceDesc, instancev3.MountServiceInstances, instance.New(env, owners, roles)),
 		serve[languagev3.ServiceLanguageSettingsServer](&languagev3.ServiceLanguageSettings_ServiceDesc, languagev3.MountServiceLanguageSettings, language.New(env)),
 		serve[membershipv3.ServiceMembershipsServer](&membershipv3.ServiceMemberships_ServiceDesc, membershipv3.MountServiceMemberships, memberships),

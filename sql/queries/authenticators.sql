@@ -47,11 +47,3 @@ SELECT id, is_verified FROM authenticators WHERE instance_id = @instance_id AND 
 
 -- name: MessageUser :one
 SELECT preferred_language, display_name FROM users WHERE instance_id = @instance_id AND id = @id;
-
--- name: SealedAuthenticators :many
-SELECT instance_id, id, user_id, secret FROM authenticators WHERE secret IS NOT NULL AND (instance_id, id) > (@instance_id::text, @id::text)
-ORDER BY instance_id, id LIMIT @page_limit::int;
-
--- name: ResealAuthenticator :execrows
--- Only while it is as it was read: the user may just have got another one.
-UPDATE authenticators SET secret = @sealed WHERE instance_id = @instance_id AND id = @id AND secret = @old;

@@ -22,11 +22,5 @@ DELETE FROM signing_keys WHERE instance_id = @instance_id AND id = @id;
 -- name: InstanceIDs :many
 SELECT id FROM instances ORDER BY id;
 
--- name: SealedSigningKeys :many
-SELECT instance_id, id, private_key FROM signing_keys WHERE state < 4 ORDER BY instance_id, id;
-
--- name: ResealSigningKey :execrows
-UPDATE signing_keys SET private_key = @sealed WHERE instance_id = @instance_id AND id = @id AND private_key = @old;
-
 -- name: InstancesWithKeys :many
 SELECT DISTINCT instance_id FROM signing_keys ORDER BY instance_id;

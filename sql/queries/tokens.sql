@@ -2,12 +2,6 @@
 -- The keys that opaque tokens of an instance are sealed with, the newest last.
 SELECT number, secret FROM token_keys WHERE instance_id = @instance_id ORDER BY number;
 
--- name: SealedTokenKeys :many
-SELECT instance_id, number, secret FROM token_keys ORDER BY instance_id, number;
-
--- name: ResealTokenKey :execrows
-UPDATE token_keys SET secret = @sealed WHERE instance_id = @instance_id AND number = @number AND secret = @old;
-
 -- name: AddTokenKey :exec
 -- Of nodes that make the first key at the same time one succeeds.
 INSERT INTO token_keys (instance_id, number, secret, creation_date) VALUES (@instance_id, @number, @secret, @now::timestamptz)

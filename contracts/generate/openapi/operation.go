@@ -133,9 +133,18 @@ func (g *generator) operation(m *method) *operation {
 	for _, f := range m.inQuery() {
 		op.Parameters = append(op.Parameters, g.query(m, f, "", refused[string(f.Name())])...)
 	}
+	if m.policy.GetInherits() {
+		op.Parameters = append(op.Parameters, contextHeader)
+	}
 	op.RequestBody = g.body(m)
 	op.Responses = g.responses(m)
 	return op
+}
+
+// contextHeader names the context of an operation that inherits (policy.ContextHeader).
+var contextHeader = parameter{
+	Name: "writ-context", In: "header", Schema: &schema{Type: "string", Pattern: "^(system|instance|org/[!-~]{1,200})$", Example: "instance"},
+	Description: "The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.",
 }
 
 // access says who may call m, and where it answers.

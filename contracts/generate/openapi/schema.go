@@ -5,7 +5,10 @@ import (
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 )
 
 const (
@@ -24,7 +27,7 @@ func (g *generator) message(m protoreflect.MessageDescriptor, at place, out []pr
 	refused := g.refusedWhenAbsent(m)
 	for i := range m.Fields().Len() {
 		f := m.Fields().Get(i)
-		if containsField(out, f) {
+		if containsField(out, f) || at == inAnswer && g.writeOnly(f) {
 			continue
 		}
 		s.Properties.add(f.JSONName(), g.property(f, at))
@@ -40,6 +43,13 @@ func (g *generator) message(m protoreflect.MessageDescriptor, at place, out []pr
 		s.AdditionalProperties = false
 	}
 	return s
+}
+
+// writeOnly reports whether a field is a secret of a message that is sent, and so in no
+// answer that shows what was sent.
+func (g *generator) writeOnly(f protoreflect.FieldDescriptor) bool {
+	_, sent := g.sent[f.ContainingMessage().FullName()]
+	return sent && proto.GetExtension(f.Options(), policyv1.E_Secret).(bool)
 }
 
 func containsField(fs []protoreflect.FieldDescriptor, f protoreflect.FieldDescriptor) bool {

@@ -12,7 +12,6 @@ import (
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	"github.com/writ-id/writ/impl/core/execution"
 	"github.com/writ-id/writ/impl/core/secret"
-	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/core/webhook"
 )
 
@@ -45,43 +44,4 @@ func (s *Service) newKey(t *db.Target) (string, error) {
 	}
 	t.SigningKey = sealed
 	return text, err
-}
-
-// Reseal seals the keys of all targets anew, by the key that seals now, and returns how
-// many targets that were. It may run while nodes do, and again after a failure.
-func Reseal(ctx context.Context, s *store.DB, sealer secret.Sealer) (int, error) {
-	const batch = 500
-	queries, done := db.New(), 0
-	after := db.SealedTargetsParams{PageLimit: batch}
-	for {
-		rows, err := queries.SealedTargets(ctx, s.Pool, after)
-		if err != nil || len(rows) == 0 {
-			return done, err
-		}
-		for i := range rows {
-			n, err := reseal(ctx, s, sealer, &rows[i])
-			if err != nil {
-				return done, err
-			}
-			done += int(n)
-			after.InstanceID, after.ID = rows[i].InstanceID, rows[i].ID
-		}
-	}
-}
-
-func reseal(ctx context.Context, s *store.DB, sealer secret.Sealer, row *db.SealedTargetsRow) (int64, error) {
-	place := execution.KeyPlace(row.InstanceID, row.ID)
-	sealed, err := secret.Reseal(sealer, row.SigningKey, place)
-	if err != nil {
-		return 0, err
-	}
-	var old []byte
-	if row.OldSigningKey != nil {
-		if old, err = secret.Reseal(sealer, row.OldSigningKey, place); err != nil {
-			return 0, err
-		}
-	}
-	return db.New().ResealTarget(ctx, s.Pool, db.ResealTargetParams{
-		InstanceID: row.InstanceID, ID: row.ID, Sealed: sealed, OldSealed: old, Was: row.SigningKey, OldWas: row.OldSigningKey,
-	})
 }

@@ -2,8 +2,8 @@
 // providers"). They are reusable: what contexts inherit is package resource.
 //
 // Service implements contracts/proto/writ/idp. All types are rows of one table and go one
-// way; what differs is a line of kinds, and which generated code reads a request and makes
-// an answer (types.go). What providers speak is package upstream.
+// way; what differs is which generated code reads a request and makes an answer (types.go).
+// What providers speak is package upstream.
 package idp
 
 import (
@@ -44,24 +44,23 @@ func New(env resource.Env, sealer secret.Sealer) *Service {
 	)}
 }
 
-// kind is what differs between types of providers.
-type kind struct {
-	typed  idpv3.ProviderType
-	scopes []string // when the request has none
-}
+// kind is the type that a method is for.
+type kind idpv3.ProviderType
+
+func (of kind) is(row *db.Idp) bool { return row.Type == idpv3.ProviderType(of) }
 
 // secrets are the fields of a request that are sealed; nil: they stay.
 type secrets struct{ client, key *string }
 
 // create makes a provider of the context of the call. assign sets what the request says.
 func (s *Service) create(ctx context.Context, of kind, given secrets, assign func(*db.Idp)) (*object.Details, error) {
-	row := &db.Idp{ID: s.NewID(), InstanceID: policy.CallFrom(ctx).Context.InstanceID, Type: of.typed, ClientSecret: []byte{}, PrivateKey: []byte{}}
+	row := &db.Idp{ID: s.NewID(), InstanceID: policy.CallFrom(ctx).Context.InstanceID, Type: idpv3.ProviderType(of), ClientSecret: []byte{}, PrivateKey: []byte{}}
 	assign(row)
 	if row.StatePolicy == object.StatePolicy_STATE_POLICY_UNSPECIFIED {
 		row.StatePolicy = object.StatePolicy_STATE_POLICY_ACTIVATE
 	}
 	if len(row.Scopes) == 0 {
-		row.Scopes = of.scopes
+		row.Scopes = spoken(row.Type).Scopes()
 	}
 	if err := s.seal(row, given); err != nil {
 		return nil, err
@@ -111,24 +110,21 @@ func first(below string, of proto.Message) string {
 	return ""
 }
 
-func (of kind) is(row *db.Idp) bool { return row.Type == of.typed }
-
 // seal stores the secrets of a request. One that is there already stays as it is sealed, so
 // that to send it again is no change.
 func (s *Service) seal(row *db.Idp, given secrets) error {
 	for _, one := range []struct {
-		column string
 		given  *string
 		sealed *[]byte
-	}{{"client_secret", given.client, &row.ClientSecret}, {"private_key", given.key, &row.PrivateKey}} {
-		switch is, err := s.open(row, one.column, *one.sealed); {
+	}{{given.client, &row.ClientSecret}, {given.key, &row.PrivateKey}} {
+		switch is, err := s.open(row, *one.sealed); {
 		case one.given == nil || err == nil && bytes.Equal(is, []byte(*one.given)):
 			continue
 		case *one.given == "":
 			*one.sealed = []byte{}
 			continue
 		}
-		sealed, err := s.sealer.Seal([]byte(*one.given), place(row, one.column))
+		sealed, err := s.sealer.Seal([]byte(*one.given), place(row))
 		if err != nil {
 			return err
 		}
@@ -137,16 +133,14 @@ func (s *Service) seal(row *db.Idp, given secrets) error {
 	return nil
 }
 
-func (s *Service) open(row *db.Idp, column string, sealed []byte) ([]byte, error) {
+func (s *Service) open(row *db.Idp, sealed []byte) ([]byte, error) {
 	if len(sealed) == 0 {
 		return nil, nil
 	}
-	return s.sealer.Open(sealed, place(row, column))
+	return s.sealer.Open(sealed, place(row))
 }
 
-func place(row *db.Idp, column string) string {
-	return secret.Place("idps."+column, row.InstanceID, row.ID)
-}
+func place(row *db.Idp) string { return secret.Place("idps", row.InstanceID, row.ID) }
 
 // get reads a provider of a type.
 func (s *Service) get(ctx context.Context, of kind, id string) (*db.Idp, *resource.View, error) {

@@ -8,20 +8,18 @@ import (
 	"github.com/writ-id/writ/gen/storage"
 )
 
-// The types of providers that can be made, and what they ask for unless told otherwise.
-var (
-	gitLab           = kind{idpv3.ProviderType_PROVIDER_TYPE_GITLAB, openIDScopes}
-	gitLabSelfHosted = kind{idpv3.ProviderType_PROVIDER_TYPE_GITLAB_SELF_HOSTED, openIDScopes}
-	oidc             = kind{idpv3.ProviderType_PROVIDER_TYPE_OIDC, openIDScopes}
-	oauth            = kind{idpv3.ProviderType_PROVIDER_TYPE_OAUTH, nil}
-	gitHub           = kind{idpv3.ProviderType_PROVIDER_TYPE_GITHUB, []string{"read:user", "user:email"}}
-	gitHubES         = kind{idpv3.ProviderType_PROVIDER_TYPE_GITHUB_ES, []string{"read:user", "user:email"}}
-	google           = kind{idpv3.ProviderType_PROVIDER_TYPE_GOOGLE, openIDScopes}
-	azureAD          = kind{idpv3.ProviderType_PROVIDER_TYPE_AZURE_AD, openIDScopes}
-	apple            = kind{idpv3.ProviderType_PROVIDER_TYPE_APPLE, []string{"name", "email"}}
+// The types of providers that can be made.
+const (
+	gitLab           kind = kind(idpv3.ProviderType_PROVIDER_TYPE_GITLAB)
+	gitLabSelfHosted kind = kind(idpv3.ProviderType_PROVIDER_TYPE_GITLAB_SELF_HOSTED)
+	oidc             kind = kind(idpv3.ProviderType_PROVIDER_TYPE_OIDC)
+	oauth            kind = kind(idpv3.ProviderType_PROVIDER_TYPE_OAUTH)
+	gitHub           kind = kind(idpv3.ProviderType_PROVIDER_TYPE_GITHUB)
+	gitHubES         kind = kind(idpv3.ProviderType_PROVIDER_TYPE_GITHUB_ES)
+	google           kind = kind(idpv3.ProviderType_PROVIDER_TYPE_GOOGLE)
+	azureAD          kind = kind(idpv3.ProviderType_PROVIDER_TYPE_AZURE_AD)
+	apple            kind = kind(idpv3.ProviderType_PROVIDER_TYPE_APPLE)
 )
-
-var openIDScopes = []string{"openid", "profile", "email"}
 
 // CreateGitLabIDP makes a provider of this type.
 func (s *Service) CreateGitLabIDP(ctx context.Context, req *idpv3.CreateGitLabIDPRequest) (*idpv3.CreateGitLabIDPResponse, error) {

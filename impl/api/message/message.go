@@ -14,6 +14,7 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	languages "github.com/writ-id/writ/impl/api/language"
 	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/setting"
 )
 
 // Kind is the way a message goes.
@@ -56,6 +57,7 @@ type Data struct {
 type payload struct {
 	Subject string `json:"subject,omitempty"`
 	Text    string `json:"text,omitempty"`
+	HTML    string `json:"html,omitempty"` // of e-mails: the same words
 	Code    string `json:"code,omitempty"`
 }
 
@@ -65,7 +67,11 @@ const hourlyLimit = 50
 
 // Queue queues a message within tx, in the words it will be sent with.
 func Queue(ctx context.Context, tx db.DBTX, env *resource.Env, m *Message) error {
-	offered, err := languages.Offered(ctx, tx, m.InstanceID, m.OrgID)
+	said, err := setting.Read(ctx, tx, m.InstanceID, m.OrgID, languages.Subject)
+	if err != nil {
+		return err
+	}
+	offered, err := languages.Offered(said)
 	if err != nil {
 		return err
 	}
@@ -96,6 +102,7 @@ type Outgoing struct {
 	Kind           Kind
 	Recipient      string
 	Subject, Text  string
+	HTML           string // the same words; '' for an SMS
 }
 
 // Sender delivers messages. It may be asked for the same one again, when a node
@@ -109,5 +116,5 @@ func outgoing(row *db.Message) (*Outgoing, error) {
 	if err := json.Unmarshal(row.Payload, &p); err != nil {
 		return nil, fmt.Errorf("message %s: %w", row.ID, err)
 	}
-	return &Outgoing{InstanceID: row.InstanceID, ID: row.ID, Kind: Kind(row.Kind), Recipient: row.Recipient, Subject: p.Subject, Text: p.Text}, nil
+	return &Outgoing{InstanceID: row.InstanceID, ID: row.ID, Kind: Kind(row.Kind), Recipient: row.Recipient, Subject: p.Subject, Text: p.Text, HTML: p.HTML}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"embed"
 	"fmt"
+	html "html/template"
 	"strings"
 	"sync"
 	"text/template"
@@ -80,7 +81,26 @@ func render(m *Message, offered []string) (lang string, p payload, err error) {
 	if err := one.text.Execute(&body, m.Data); err != nil {
 		return "", p, err
 	}
-	return lang, payload{Subject: subject.String(), Text: body.String(), Code: m.Data.Code}, nil
+	p = payload{Subject: subject.String(), Text: body.String(), Code: m.Data.Code}
+	if m.Kind == Email {
+		p.HTML, err = page(lang, p.Subject, p.Text)
+	}
+	return lang, p, err
+}
+
+//go:embed mail/mail.html
+var mailFile string
+
+var mail = html.Must(html.New("mail").Parse(mailFile))
+
+// page returns the words of an e-mail as HTML: a paragraph for each that has an empty line
+// before it. Whatever is in them stays text (SEC-149).
+func page(language, subject, text string) (string, error) {
+	var out strings.Builder
+	err := mail.Execute(&out, map[string]any{
+		"Language": language, "Subject": subject, "Paragraphs": strings.Split(strings.TrimSpace(text), "\n\n"),
+	})
+	return out.String(), err
 }
 
 // How a user is called in a message, at most.

@@ -28,13 +28,14 @@ type recorder struct {
 	fail error
 	sent map[string]int // by recipient
 	text string         // the last one
+	html string
 }
 
 func (r *recorder) Send(_ context.Context, m *message.Outgoing) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sent[m.Recipient]++
-	r.text = m.Subject + "\n" + m.Text
+	r.text, r.html = m.Subject+"\n"+m.Text, m.HTML
 	return r.fail
 }
 
@@ -136,6 +137,9 @@ func TestAMessageThatCannotBeSentIsTriedAgainAndThenGivenUp(t *testing.T) {
 	if !strings.HasPrefix(sender.text, "12345678 ist Ihr Code\nGuten Tag") {
 		t.Errorf("got the text %q", sender.text)
 	}
+	if !strings.Contains(sender.html, `<html lang="de">`) || !strings.Contains(sender.html, "12345678") {
+		t.Errorf("got the HTML %q", sender.html)
+	}
 	if state, payload := q.stored(); state != 3 || payload != "{}" {
 		t.Errorf("a message given up is %d, %s", state, payload)
 	}
@@ -205,9 +209,10 @@ func TestTheLanguageOfAMessageIsOneThatTheSettingsOffer(t *testing.T) {
 		{q.user.OrgID, "", "", "en", "de"},
 	} {
 		sender := &recorder{sent: map[string]int{}}
-		if _, err := q.env.DB.Pool.Exec(t.Context(), `INSERT INTO language_settings (instance_id, org_id, default_language, restricted_languages, sequence, change_date)
-			VALUES ($1, $2, nullif($3, ''), CASE WHEN $4 <> '' THEN ARRAY[$4] END, 1, now())
-			ON CONFLICT (instance_id, org_id) DO UPDATE SET default_language = excluded.default_language, restricted_languages = excluded.restricted_languages`,
+		if _, err := q.env.DB.Pool.Exec(t.Context(), `INSERT INTO settings (instance_id, org_id, subject, properties, sequence, change_date)
+			VALUES ($1, $2, 'languages', jsonb_strip_nulls(jsonb_build_object('defaultLanguage', CASE WHEN $3 <> '' THEN jsonb_build_object('key', $3::text) END,
+				'restrictedLanguages', CASE WHEN $4 <> '' THEN jsonb_build_object('languages', jsonb_build_array(jsonb_build_object('key', $4::text))) END)), 1, now())
+			ON CONFLICT (instance_id, org_id, subject) DO UPDATE SET properties = excluded.properties`,
 			q.user.InstanceID, step.orgID, step.first, step.allowed); err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,6 @@ import (
 	"github.com/writ-id/writ/impl/core/event"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/secret"
-	"github.com/writ-id/writ/impl/core/store"
 )
 
 // The states of a key.
@@ -298,22 +297,3 @@ func (k *Keeper) TendAll(ctx context.Context) error {
 
 // place names where a private key is, for its seal.
 func place(instanceID, id string) string { return secret.Place("signing_keys", instanceID, id) }
-
-// Reseal seals all private keys anew, by the master key that seals now.
-func Reseal(ctx context.Context, s *store.DB, sealer secret.Sealer) (int, error) {
-	queries, done := db.New(), 0
-	keys, err := queries.SealedSigningKeys(ctx, s.Pool)
-	for _, key := range keys {
-		at := place(key.InstanceID, key.ID)
-		sealed, err := secret.Reseal(sealer, key.PrivateKey, at)
-		if err != nil {
-			return done, fmt.Errorf("signing key %s: %w", key.ID, err)
-		}
-		n, err := queries.ResealSigningKey(ctx, s.Pool, db.ResealSigningKeyParams{InstanceID: key.InstanceID, ID: key.ID, Old: key.PrivateKey, Sealed: sealed})
-		if err != nil {
-			return done, err
-		}
-		done += int(n)
-	}
-	return done, err
-}

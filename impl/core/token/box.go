@@ -171,22 +171,3 @@ func (b *Box) first(ctx context.Context, instanceID string) error {
 func keyPlace(instanceID string, number int16) string {
 	return secret.Place("token_keys", instanceID, strconv.Itoa(int(number)))
 }
-
-// Reseal seals the keys of all instances anew, by the master key that seals now, and
-// returns how many. It may run while nodes do, and again after a failure.
-func Reseal(ctx context.Context, s *store.DB, sealer secret.Sealer) (int, error) {
-	queries, done := db.New(), 0
-	rows, err := queries.SealedTokenKeys(ctx, s.Pool)
-	for _, row := range rows {
-		sealed, err := secret.Reseal(sealer, row.Secret, keyPlace(row.InstanceID, row.Number))
-		if err != nil {
-			return done, fmt.Errorf("token key %d of instance %s: %w", row.Number, row.InstanceID, err)
-		}
-		n, err := queries.ResealTokenKey(ctx, s.Pool, db.ResealTokenKeyParams{InstanceID: row.InstanceID, Number: row.Number, Old: row.Secret, Sealed: sealed})
-		if err != nil {
-			return done, err
-		}
-		done += int(n)
-	}
-	return done, err
-}

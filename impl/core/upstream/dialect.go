@@ -64,20 +64,17 @@ func (t Type) dialect() (d dialect, known bool) {
 	case GitHub:
 		return dialect{
 			scopes: []string{"read:user", "user:email"}, inBody: true, identify: byGitHub, named: "https://github.com/login/oauth",
-			endpoints: func(*Provider) *metadata { return gitHub("https://github.com", "https://api.github.com") },
-		}, true
-	case GitHubES:
-		return dialect{
-			scopes: []string{"read:user", "user:email"}, inBody: true, identify: byGitHub,
-			endpoints: func(p *Provider) *metadata {
-				base := strings.TrimSuffix(p.Issuer, "/")
-				return gitHub(base, base+"/api/v3")
+			endpoints: func(*Provider) *metadata {
+				return &metadata{
+					AuthorizationEndpoint: "https://github.com/login/oauth/authorize", TokenEndpoint: "https://github.com/login/oauth/access_token",
+					UserinfoEndpoint: "https://api.github.com/user",
+				}
 			},
 		}, true
+	case GitHubES:
+		return dialect{scopes: []string{"read:user", "user:email"}, inBody: true, identify: byGitHub, endpoints: configured}, true
 	case OAuth:
-		return dialect{identify: byUserEndpoint, endpoints: func(p *Provider) *metadata {
-			return &metadata{AuthorizationEndpoint: p.AuthorizationEndpoint, TokenEndpoint: p.TokenEndpoint, UserinfoEndpoint: p.UserEndpoint}
-		}}, true
+		return dialect{identify: byUserEndpoint, endpoints: configured}, true
 	}
 	return dialect{}, false
 }
@@ -92,8 +89,8 @@ func own(p *Provider) string { return p.Issuer }
 
 func fixed(issuer string) func(*Provider) string { return func(*Provider) string { return issuer } }
 
-func gitHub(base, api string) *metadata {
-	return &metadata{AuthorizationEndpoint: base + "/login/oauth/authorize", TokenEndpoint: base + "/login/oauth/access_token", UserinfoEndpoint: api + "/user"}
+func configured(p *Provider) *metadata {
+	return &metadata{AuthorizationEndpoint: p.AuthorizationEndpoint, TokenEndpoint: p.TokenEndpoint, UserinfoEndpoint: p.UserEndpoint}
 }
 
 // names returns what judges the iss of an answer; nil when the type has no name for

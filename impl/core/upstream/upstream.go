@@ -72,9 +72,10 @@ type Provider struct {
 	ClientID, ClientSecret string
 	// Scopes are asked for; without any those of the type are.
 	Scopes []string
-	// Issuer is that of OIDC and GITLAB_SELF_HOSTED, and the address of GITHUB_ES.
+	// Issuer is that of OIDC and GITLAB_SELF_HOSTED.
 	Issuer string
-	// The endpoints of OAUTH, and the member of the user that never changes.
+	// The endpoints of OAUTH and GITHUB_ES, and the member of the user of the former that
+	// never changes.
 	AuthorizationEndpoint, TokenEndpoint, UserEndpoint, IDAttribute string
 	// Tenant of AZURE_AD: common, organizations, consumers, or the one whose users may
 	// sign in.
@@ -192,8 +193,7 @@ func (c *Client) Begin(ctx context.Context, p *Provider, in Attempt) (string, er
 	of, pending := p.dialect(), in.Pending
 	pending.ProviderId, pending.Issuer, pending.StartedAt = p.ID, at.Issuer, c.now().Unix()
 	pending.Nonce, pending.Verifier = secret.Random(), oauth2.GenerateVerifier()
-	// Who does not know the parameter has to ignore it (RFC 6749, section 3.1).
-	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(pending.GetVerifier())}
+	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(pending.GetVerifier())} // who does not know it ignores it (RFC 6749, section 3.1)
 	set := func(name, value string) { options = append(options, oauth2.SetAuthURLParam(name, value)) }
 	for name, value := range of.params {
 		set(name, value)
@@ -220,6 +220,12 @@ func (c *Client) Begin(ctx context.Context, p *Provider, in Attempt) (string, er
 	}
 	address := p.config(at, pending.GetRedirectUri(), "").AuthCodeURL(state, options...)
 	return c.out.Origin(address), nil
+}
+
+// Scopes are what a type asks for when it is not configured otherwise.
+func (t Type) Scopes() []string {
+	d, _ := t.dialect()
+	return slices.Clone(d.scopes)
 }
 
 // scopes are asked for.

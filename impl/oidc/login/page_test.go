@@ -327,7 +327,8 @@ func TestLanguages(t *testing.T) {
 			t.Errorf("%.40q, %.40q: got %s", test[0], test[1], got)
 		}
 	}
-	const set = "INSERT INTO language_settings (instance_id, org_id, default_language, restricted_languages, sequence, change_date) VALUES ($1, $2, 'de', '{de}', 1, now())"
+	const set = `INSERT INTO settings (instance_id, org_id, subject, properties, sequence, change_date)
+		VALUES ($1, $2, 'languages', '{"defaultLanguage": {"key": "de"}, "restrictedLanguages": {"languages": [{"key": "de"}]}}', 1, now())`
 	org := w.instance.DefaultOrg
 	w.exec(set, w.instance.ID, org)
 	w.Forget()

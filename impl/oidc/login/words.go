@@ -13,6 +13,7 @@ import (
 
 	languages "github.com/writ-id/writ/impl/api/language"
 	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/setting"
 )
 
 //go:embed texts/*.yaml
@@ -80,7 +81,11 @@ func (p *Pages) offered(r *http.Request, instance *policy.Instance, orgID string
 	if instance != nil {
 		key := instance.ID + "\x00" + orgID
 		found, err := p.languages.GetOrLast(r.Context(), key, nil, func(ctx context.Context) ([]string, error) {
-			offered, err := languages.Offered(ctx, p.DB.Pool, instance.ID, orgID)
+			said, err := setting.Read(ctx, p.DB.Pool, instance.ID, orgID, languages.Subject)
+			if err != nil {
+				return nil, err
+			}
+			offered, err := languages.Offered(said)
 			return slices.DeleteFunc(offered, func(key string) bool { return catalogues[key] == nil }), err
 		})
 		if err == nil && len(found) > 0 {

@@ -257,6 +257,17 @@ func ID(t *testing.T, got Reply) string {
 	return answer.Details.ID
 }
 
+// List returns the objects of a list in the body.
+func (r Reply) List(t *testing.T, name string) []map[string]any {
+	t.Helper()
+	list, _ := r.Any(t)[name].([]any)
+	made := make([]map[string]any, len(list))
+	for i, one := range list {
+		made[i], _ = one.(map[string]any)
+	}
+	return made
+}
+
 // Object returns a member of an answer.
 func (r Reply) Object(t *testing.T, name string) map[string]any {
 	t.Helper()

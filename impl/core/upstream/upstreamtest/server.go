@@ -190,9 +190,9 @@ func (s *Server) Provider(id string) *upstream.Provider {
 		Options: upstream.Options{Linking: true, Creation: true, AutoCreation: true, AutoUpdate: true},
 	}
 	switch at := s.place(); s.Type {
-	case upstream.OIDC, upstream.GitLabSelfHosted, upstream.GitHubES:
+	case upstream.OIDC, upstream.GitLabSelfHosted:
 		p.Issuer = s.URL
-	case upstream.OAuth:
+	case upstream.OAuth, upstream.GitHubES:
 		p.AuthorizationEndpoint, p.TokenEndpoint, p.UserEndpoint, p.IDAttribute = at.authorize, at.token, at.userinfo, "id"
 	case upstream.Apple:
 		p.TeamID, p.KeyID, p.PrivateKey, p.ClientSecret = "TEAM123456", "KEY1234567", s.AppleKey, ""

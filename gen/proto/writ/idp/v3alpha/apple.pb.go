@@ -91,7 +91,7 @@ type AppleConfig struct {
 	KeyId string `protobuf:"bytes,3,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	// The private key (PKCS #8, PEM) that signs the assertions of the client; it is never returned.
 	PrivateKey *string `protobuf:"bytes,4,opt,name=private_key,json=privateKey,proto3,oneof" json:"private_key,omitempty"`
-	// The scopes that are asked for; none: name, email.
+	// The scopes that are asked for; none: openid, name, email.
 	Scopes        []string `protobuf:"bytes,5,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
