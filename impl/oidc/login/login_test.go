@@ -138,7 +138,7 @@ func startBehind(t *testing.T, secure bool, origins map[string]string) *world {
 		flow := w.begin.Load()
 		w.Begin(rw, r, w.instance, &tokenv1.Flow{
 			Request: flow.Request, AppName: flow.AppName, LoginHint: flow.LoginHint, Language: flow.Language, Fresh: flow.Fresh,
-			NotBefore: flow.NotBefore, OrgId: flow.OrgId, UserId: flow.UserId, Choose: flow.Choose, Create: flow.Create,
+			NotBefore: flow.NotBefore, OrgId: flow.OrgId, UserId: flow.UserId, Choose: flow.Choose, Create: flow.Create, IdpId: flow.IdpId,
 		})
 	})
 	mux.HandleFunc("/logout", func(rw http.ResponseWriter, r *http.Request) {
