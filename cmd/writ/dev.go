@@ -118,12 +118,18 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 	}
 	err = d.serve(ctx, server.Config{
 		DB: db, Logger: logger, AccessLevel: slog.LevelDebug, Sealer: sealer,
-		Dev: &server.Dev{Clock: clock.New(), Hosts: d.hosts, Database: url, Credentials: readyPath(dir)}, External: server.External{Scheme: d.scheme()},
+		Dev: &server.Dev{Clock: clock.New(), Hosts: d.hosts, Database: url, Credentials: readyPath(dir)}, External: server.External{Scheme: d.scheme(), Port: portOf(listener)},
 	}, listener, func() error { return d.announce(out, listener, applied, dir, url) })
 	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
 	return err
+}
+
+// portOf returns the port of what listens, for addresses in messages.
+func portOf(listener net.Listener) string {
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	return port
 }
 
 func (d *dev) scheme() string {

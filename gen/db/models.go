@@ -16,6 +16,7 @@ import (
 	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
 	objectv3 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	schemav3 "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
+	smtpv3 "github.com/writ-id/writ/gen/proto/writ/smtp/v3alpha"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 )
 
@@ -533,6 +534,60 @@ type SigningKey struct {
 	PrivateKey   []byte          `db:"private_key"`
 	CreationDate time.Time       `db:"creation_date"`
 	DueDate      time.Time       `db:"due_date"`
+}
+
+type SmsProvider struct {
+	InstanceID          string               `db:"instance_id"`
+	ID                  string               `db:"id"`
+	OrgID               *string              `db:"org_id"`
+	ProviderType        string               `db:"provider_type"`
+	Name                string               `db:"name"`
+	NameFolded          string               `db:"name_folded"`
+	Description         string               `db:"description"`
+	StatePolicy         objectv3.StatePolicy `db:"state_policy"`
+	Sid                 string               `db:"sid"`
+	Token               []byte               `db:"token"`
+	SenderNumber        *string              `db:"sender_number"`
+	MessagingServiceSid *string              `db:"messaging_service_sid"`
+	Endpoint            string               `db:"endpoint"`
+	SigningKey          []byte               `db:"signing_key"`
+	OldSigningKey       []byte               `db:"old_signing_key"`
+	OldSigningKeyUntil  *time.Time           `db:"old_signing_key_until"`
+	Sequence            int64                `db:"sequence"`
+	CreationDate        time.Time            `db:"creation_date"`
+	ChangeDate          time.Time            `db:"change_date"`
+	OfInstance          *string              `db:"of_instance"`
+}
+
+type SmtpProvider struct {
+	InstanceID         string               `db:"instance_id"`
+	ID                 string               `db:"id"`
+	OrgID              *string              `db:"org_id"`
+	ProviderType       string               `db:"provider_type"`
+	Name               string               `db:"name"`
+	NameFolded         string               `db:"name_folded"`
+	Description        string               `db:"description"`
+	StatePolicy        objectv3.StatePolicy `db:"state_policy"`
+	SenderAddress      string               `db:"sender_address"`
+	SenderName         string               `db:"sender_name"`
+	ReplyToAddress     string               `db:"reply_to_address"`
+	Host               string               `db:"host"`
+	Tls                smtpv3.TLSMode       `db:"tls"`
+	Auth               smtpv3.AuthMechanism `db:"auth"`
+	Username           string               `db:"username"`
+	Password           []byte               `db:"password"`
+	TokenEndpoint      string               `db:"token_endpoint"`
+	ClientID           string               `db:"client_id"`
+	ClientSecret       []byte               `db:"client_secret"`
+	Scopes             []string             `db:"scopes"`
+	Endpoint           string               `db:"endpoint"`
+	SigningKey         []byte               `db:"signing_key"`
+	OldSigningKey      []byte               `db:"old_signing_key"`
+	OldSigningKeyUntil *time.Time           `db:"old_signing_key_until"`
+	Sequence           int64                `db:"sequence"`
+	CreationDate       time.Time            `db:"creation_date"`
+	ChangeDate         time.Time            `db:"change_date"`
+	OfInstance         *string              `db:"of_instance"`
 }
 
 type StatePolicy struct {

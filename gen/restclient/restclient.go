@@ -140,6 +140,36 @@ func (e ApplicationType) Valid() bool {
 	}
 }
 
+// Defines values for AuthMechanism.
+const (
+	AUTHMECHANISMLOGIN       AuthMechanism = "AUTH_MECHANISM_LOGIN"
+	AUTHMECHANISMPLAIN       AuthMechanism = "AUTH_MECHANISM_PLAIN"
+	AUTHMECHANISMSCRAMSHA1   AuthMechanism = "AUTH_MECHANISM_SCRAM_SHA_1"
+	AUTHMECHANISMSCRAMSHA256 AuthMechanism = "AUTH_MECHANISM_SCRAM_SHA_256"
+	AUTHMECHANISMUNSPECIFIED AuthMechanism = "AUTH_MECHANISM_UNSPECIFIED"
+	AUTHMECHANISMXOAUTH2     AuthMechanism = "AUTH_MECHANISM_XOAUTH2"
+)
+
+// Valid indicates whether the value is a known member of the AuthMechanism enum.
+func (e AuthMechanism) Valid() bool {
+	switch e {
+	case AUTHMECHANISMLOGIN:
+		return true
+	case AUTHMECHANISMPLAIN:
+		return true
+	case AUTHMECHANISMSCRAMSHA1:
+		return true
+	case AUTHMECHANISMSCRAMSHA256:
+		return true
+	case AUTHMECHANISMUNSPECIFIED:
+		return true
+	case AUTHMECHANISMXOAUTH2:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AuthMethodType.
 const (
 	AUTHMETHODTYPEBASIC         AuthMethodType = "AUTH_METHOD_TYPE_BASIC"
@@ -1109,6 +1139,42 @@ func (e RoleFieldName) Valid() bool {
 	}
 }
 
+// Defines values for SMSProviderFieldName.
+const (
+	SMSPROVIDERFIELDNAMENAME        SMSProviderFieldName = "SMS_PROVIDER_FIELD_NAME_NAME"
+	SMSPROVIDERFIELDNAMEUNSPECIFIED SMSProviderFieldName = "SMS_PROVIDER_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the SMSProviderFieldName enum.
+func (e SMSProviderFieldName) Valid() bool {
+	switch e {
+	case SMSPROVIDERFIELDNAMENAME:
+		return true
+	case SMSPROVIDERFIELDNAMEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SMTPProviderFieldName.
+const (
+	SMTPPROVIDERFIELDNAMENAME        SMTPProviderFieldName = "SMTP_PROVIDER_FIELD_NAME_NAME"
+	SMTPPROVIDERFIELDNAMEUNSPECIFIED SMTPProviderFieldName = "SMTP_PROVIDER_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the SMTPProviderFieldName enum.
+func (e SMTPProviderFieldName) Valid() bool {
+	switch e {
+	case SMTPPROVIDERFIELDNAMENAME:
+		return true
+	case SMTPPROVIDERFIELDNAMEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SecondFactorType.
 const (
 	SECONDFACTORTYPEOTPEMAIL    SecondFactorType = "SECOND_FACTOR_TYPE_OTP_EMAIL"
@@ -1217,6 +1283,30 @@ func (e StatePolicy) Valid() bool {
 	case STATEPOLICYINHERIT:
 		return true
 	case STATEPOLICYUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TLSMode.
+const (
+	TLSMODEIMPLICIT    TLSMode = "TLS_MODE_IMPLICIT"
+	TLSMODENONE        TLSMode = "TLS_MODE_NONE"
+	TLSMODESTARTTLS    TLSMode = "TLS_MODE_STARTTLS"
+	TLSMODEUNSPECIFIED TLSMode = "TLS_MODE_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the TLSMode enum.
+func (e TLSMode) Valid() bool {
+	switch e {
+	case TLSMODEIMPLICIT:
+		return true
+	case TLSMODENONE:
+		return true
+	case TLSMODESTARTTLS:
+		return true
+	case TLSMODEUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -1775,6 +1865,51 @@ func (e PatchMembershipParamsCtxSystem) Valid() bool {
 	}
 }
 
+// Defines values for CreateSMSProviderParamsCtxSystem.
+const (
+	CreateSMSProviderParamsCtxSystemTrue CreateSMSProviderParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the CreateSMSProviderParamsCtxSystem enum.
+func (e CreateSMSProviderParamsCtxSystem) Valid() bool {
+	switch e {
+	case CreateSMSProviderParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CreateSMTPProviderParamsCtxSystem.
+const (
+	CreateSMTPProviderParamsCtxSystemTrue CreateSMTPProviderParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the CreateSMTPProviderParamsCtxSystem enum.
+func (e CreateSMTPProviderParamsCtxSystem) Valid() bool {
+	switch e {
+	case CreateSMTPProviderParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SearchSMTPProvidersParamsCtxSystem.
+const (
+	SearchSMTPProvidersParamsCtxSystemTrue SearchSMTPProvidersParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the SearchSMTPProvidersParamsCtxSystem enum.
+func (e SearchSMTPProvidersParamsCtxSystem) Valid() bool {
+	switch e {
+	case SearchSMTPProvidersParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ResolveBrandingParamsCtxSystem.
 const (
 	ResolveBrandingParamsCtxSystemTrue ResolveBrandingParamsCtxSystem = true
@@ -2036,6 +2171,18 @@ type ActivateProjectReply struct {
 	Details Details `json:"details"`
 }
 
+// ActivateSMSProviderReply ActivateSMSProviderResponse is the response of ActivateSMSProvider.
+type ActivateSMSProviderReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+}
+
+// ActivateSMTPProviderReply ActivateSMTPProviderResponse is the response of ActivateSMTPProvider.
+type ActivateSMTPProviderReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+}
+
 // ActivateUserGrantReply ActivateUserGrantResponse is the response of ActivateUserGrant.
 type ActivateUserGrantReply struct {
 	// Details Sequence and date of the change.
@@ -2158,7 +2305,7 @@ type AppKey struct {
 	// ExpirationDate When it ends; it does not when omitted. In the future.
 	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
 
-	// PublicKey A public key as PEM: RSA of at least 2048 bits, ECDSA on P-256, P-384 or P-521, or Ed25519. Without it an RSA key is made.
+	// PublicKey A public key as PEM or JWK: RSA of at least 2048 bits, ECDSA on P-256, P-384 or P-521, or Ed25519. Without it an RSA key is made.
 	PublicKey *string `json:"publicKey,omitempty"`
 }
 
@@ -2398,6 +2545,9 @@ type AppleIDPOutput struct {
 
 // ApplicationType ApplicationType is what kind of program an application is.
 type ApplicationType string
+
+// AuthMechanism AuthMechanism is how to sign in to a mail server (SASL).
+type AuthMechanism string
 
 // AuthMethodType AuthMethodType is how an application authenticates.
 type AuthMethodType string
@@ -2806,6 +2956,24 @@ type CreateRoleReply struct {
 	Details Details `json:"details"`
 }
 
+// CreateSMSProviderReply CreateSMSProviderResponse is the response of CreateSMSProvider.
+type CreateSMSProviderReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+
+	// SigningKey The key that calls to an HTTP endpoint are signed with, as libraries for Standard Webhooks take it: whsec_ and base64. It is shown only now.
+	SigningKey *string `json:"signingKey,omitempty"`
+}
+
+// CreateSMTPProviderReply CreateSMTPProviderResponse is the response of CreateSMTPProvider.
+type CreateSMTPProviderReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+
+	// SigningKey The key that calls to an HTTP endpoint are signed with, as libraries for Standard Webhooks take it: whsec_ and base64. It is shown only now.
+	SigningKey *string `json:"signingKey,omitempty"`
+}
+
 // CreateSessionReply CreateSessionResponse is the response of CreateSession.
 type CreateSessionReply struct {
 	// Challenges The codes that were to be answered.
@@ -2866,6 +3034,18 @@ type DeactivateProjectGrantReply struct {
 // DeactivateProjectReply DeactivateProjectResponse is the response of DeactivateProject.
 type DeactivateProjectReply struct {
 	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// DeactivateSMSProviderReply DeactivateSMSProviderResponse is the response of DeactivateSMSProvider.
+type DeactivateSMSProviderReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+}
+
+// DeactivateSMTPProviderReply DeactivateSMTPProviderResponse is the response of DeactivateSMTPProvider.
+type DeactivateSMTPProviderReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
 	Details Details `json:"details"`
 }
 
@@ -2971,6 +3151,18 @@ type DeleteProjectReply struct {
 // DeleteRoleReply DeleteRoleResponse is the response of DeleteRole.
 type DeleteRoleReply struct {
 	// Details Sequence and date of the deletion.
+	Details Details `json:"details"`
+}
+
+// DeleteSMSProviderReply DeleteSMSProviderResponse is the response of DeleteSMSProvider.
+type DeleteSMSProviderReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+}
+
+// DeleteSMTPProviderReply DeleteSMTPProviderResponse is the response of DeleteSMTPProvider.
+type DeleteSMTPProviderReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
 	Details Details `json:"details"`
 }
 
@@ -4028,6 +4220,60 @@ type GetRoleReply struct {
 	Role GetRole `json:"role"`
 }
 
+// GetSMSProvider GetSMSProvider is a provider with its details; secrets are not shown.
+type GetSMSProvider struct {
+	// Details When it last changed in the context, and the context that defines it.
+	Details Details `json:"details"`
+
+	// OldSigningKeyUntil Until when calls are signed with the signing key before this one, too.
+	OldSigningKeyUntil *time.Time `json:"oldSigningKeyUntil,omitempty"`
+
+	// Parent The context above the one that asks, and the state there; absent where the provider is defined.
+	Parent *Parent `json:"parent,omitempty"`
+
+	// Provider The provider.
+	Provider SMSProviderOutput `json:"provider"`
+
+	// State Whether it is active in the context.
+	State EffectiveState `json:"state"`
+
+	// StatePolicy What the context says of that itself.
+	StatePolicy StatePolicy `json:"statePolicy"`
+}
+
+// GetSMSProviderReply GetSMSProviderResponse is the response of GetSMSProvider.
+type GetSMSProviderReply struct {
+	// Provider The provider.
+	Provider GetSMSProvider `json:"provider"`
+}
+
+// GetSMTPProvider GetSMTPProvider is a provider with its details; secrets are not shown.
+type GetSMTPProvider struct {
+	// Details When it last changed in the context, and the context that defines it.
+	Details Details `json:"details"`
+
+	// OldSigningKeyUntil Until when calls are signed with the signing key before this one, too.
+	OldSigningKeyUntil *time.Time `json:"oldSigningKeyUntil,omitempty"`
+
+	// Parent The context above the one that asks, and the state there; absent where the provider is defined.
+	Parent *Parent `json:"parent,omitempty"`
+
+	// Provider The provider.
+	Provider SMTPProviderOutput `json:"provider"`
+
+	// State Whether it is active in the context.
+	State EffectiveState `json:"state"`
+
+	// StatePolicy What the context says of that itself.
+	StatePolicy StatePolicy `json:"statePolicy"`
+}
+
+// GetSMTPProviderReply GetSMTPProviderResponse is the response of GetSMTPProvider.
+type GetSMTPProviderReply struct {
+	// Provider The provider.
+	Provider GetSMTPProvider `json:"provider"`
+}
+
 // GetService GetService is a program.
 type GetService struct {
 	// AccessTokenType The kind of access tokens it gets.
@@ -4434,6 +4680,18 @@ type GrantType string
 type GrantTypes struct {
 	// Types The grant types.
 	Types []GrantType `json:"types"`
+}
+
+// HTTPConfig HTTPConfig is an endpoint that gets e-mails as JSON, in calls that are signed as the Standard Webhooks specification says.
+type HTTPConfig struct {
+	// Endpoint Its absolute URL, http or https and without credentials. It has to be public, unless the operator allows it.
+	Endpoint string `json:"endpoint"`
+}
+
+// HTTPConfigOutput HTTPConfig is an endpoint that gets e-mails as JSON, in calls that are signed as the Standard Webhooks specification says.
+type HTTPConfigOutput struct {
+	// Endpoint Its absolute URL, http or https and without credentials. It has to be public, unless the operator allows it.
+	Endpoint string `json:"endpoint"`
 }
 
 // Human Human is a person.
@@ -4920,7 +5178,7 @@ type MachineKey struct {
 	// ExpirationDate When it expires, in the future; absent: never.
 	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
 
-	// PublicKey A public key in PEM (PUBLIC KEY or RSA PUBLIC KEY): RSA of 2048 to 8192 bits, EC on P-256, P-384 or P-521, or Ed25519. Without it a pair is made.
+	// PublicKey A public key in PEM (PUBLIC KEY or RSA PUBLIC KEY) or as a JWK: RSA of 2048 to 8192 bits, EC on P-256, P-384 or P-521, or Ed25519. Without it a pair is made.
 	PublicKey *string `json:"publicKey,omitempty"`
 
 	// Type What pair to make.
@@ -5012,6 +5270,33 @@ type NameFilter struct {
 
 	// Name The text to compare with.
 	Name *string `json:"name,omitempty"`
+}
+
+// OAuthClient OAuthClient is a client that gets tokens for itself (client credentials, RFC 6749).
+type OAuthClient struct {
+	// ClientID The ID of the client.
+	ClientID string `json:"clientId"`
+
+	// ClientSecret Its secret; it is never returned.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// Scopes The scopes to ask for.
+	Scopes *[]string `json:"scopes,omitempty"`
+
+	// TokenEndpoint The token endpoint.
+	TokenEndpoint string `json:"tokenEndpoint"`
+}
+
+// OAuthClientOutput OAuthClient is a client that gets tokens for itself (client credentials, RFC 6749).
+type OAuthClientOutput struct {
+	// ClientID The ID of the client.
+	ClientID string `json:"clientId"`
+
+	// Scopes The scopes to ask for.
+	Scopes []string `json:"scopes"`
+
+	// TokenEndpoint The token endpoint.
+	TokenEndpoint string `json:"tokenEndpoint"`
 }
 
 // OAuthConfig OAuthConfig is how any OAuth 2.0 server that tells who the user is is reached.
@@ -5527,6 +5812,12 @@ type PatchGoogleIDPReply struct {
 	Details Details `json:"details"`
 }
 
+// PatchHTTPConfig PatchHTTPConfig changes the fields that are present.
+type PatchHTTPConfig struct {
+	// Endpoint Another endpoint.
+	Endpoint *string `json:"endpoint,omitempty"`
+}
+
 // PatchHuman PatchHuman changes the fields of a human that are present.
 type PatchHuman struct {
 	// Address Where they live.
@@ -5582,6 +5873,21 @@ type PatchMembership struct {
 type PatchMembershipReply struct {
 	// Details Sequence and date of the last change.
 	Details Details `json:"details"`
+}
+
+// PatchOAuthClient PatchOAuthClient changes the fields that are present.
+type PatchOAuthClient struct {
+	// ClientID Another client.
+	ClientID *string `json:"clientId,omitempty"`
+
+	// ClientSecret Another secret.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// Scopes Other scopes; none: they stay.
+	Scopes *[]string `json:"scopes,omitempty"`
+
+	// TokenEndpoint Another token endpoint.
+	TokenEndpoint *string `json:"tokenEndpoint,omitempty"`
 }
 
 // PatchOAuthConfig PatchOAuthConfig changes the fields that are present.
@@ -5746,6 +6052,90 @@ type PatchRoleReply struct {
 	Details Details `json:"details"`
 }
 
+// PatchSMSEndpoint PatchSMSEndpoint changes the fields that are present.
+type PatchSMSEndpoint struct {
+	// Endpoint Another endpoint.
+	Endpoint *string `json:"endpoint,omitempty"`
+}
+
+// PatchSMSProvider PatchSMSProvider changes the fields that are present. Contexts that inherit the provider can change state_policy only.
+type PatchSMSProvider struct {
+	// Description A new description.
+	Description *string `json:"description,omitempty"`
+
+	// HTTP An HTTP endpoint.
+	HTTP *PatchSMSEndpoint `json:"http,omitempty"`
+
+	// Name A new name.
+	Name *string `json:"name,omitempty"`
+
+	// StatePolicy Another state policy, of the context that the request is about.
+	StatePolicy *StatePolicy `json:"statePolicy,omitempty"`
+
+	// Twilio Twilio.
+	Twilio *PatchTwilioConfig `json:"twilio,omitempty"`
+}
+
+// PatchSMSProviderReply PatchSMSProviderResponse is the response of PatchSMSProvider.
+type PatchSMSProviderReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+}
+
+// PatchSMTPConfig PatchSMTPConfig changes the fields that are present. Who changes the server or the token endpoint gives the secrets again, too: otherwise they could have them sent to themselves.
+type PatchSMTPConfig struct {
+	// Auth Another mechanism.
+	Auth *AuthMechanism `json:"auth,omitempty"`
+
+	// Host Another server.
+	Host *string `json:"host,omitempty"`
+
+	// Oauth What changes of where XOAUTH2 gets its tokens.
+	Oauth *PatchOAuthClient `json:"oauth,omitempty"`
+
+	// Password Another password.
+	Password *string `json:"password,omitempty"`
+
+	// TLS Another encryption.
+	TLS *TLSMode `json:"tls,omitempty"`
+
+	// User Another user; empty: nobody signs in.
+	User *string `json:"user,omitempty"`
+}
+
+// PatchSMTPProvider PatchSMTPProvider changes the fields that are present. Contexts that inherit the provider can change state_policy only.
+type PatchSMTPProvider struct {
+	// Description A new description.
+	Description *string `json:"description,omitempty"`
+
+	// HTTP An HTTP endpoint.
+	HTTP *PatchHTTPConfig `json:"http,omitempty"`
+
+	// Name A new name.
+	Name *string `json:"name,omitempty"`
+
+	// ReplyToAddress A new address for answers; empty: the sender's.
+	ReplyToAddress *string `json:"replyToAddress,omitempty"`
+
+	// SenderAddress A new address of the sender.
+	SenderAddress *string `json:"senderAddress,omitempty"`
+
+	// SenderName A new name of the sender.
+	SenderName *string `json:"senderName,omitempty"`
+
+	// SMTP A mail server.
+	SMTP *PatchSMTPConfig `json:"smtp,omitempty"`
+
+	// StatePolicy Another state policy, of the context that the request is about.
+	StatePolicy *StatePolicy `json:"statePolicy,omitempty"`
+}
+
+// PatchSMTPProviderReply PatchSMTPProviderResponse is the response of PatchSMTPProvider.
+type PatchSMTPProviderReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+}
+
 // PatchService PatchService changes the fields of a service that are present.
 type PatchService struct {
 	// AccessTokenType The kind of access tokens it gets from now on.
@@ -5817,6 +6207,21 @@ type PatchTarget struct {
 type PatchTargetReply struct {
 	// Details Sequence and date of the last change.
 	Details Details `json:"details"`
+}
+
+// PatchTwilioConfig PatchTwilioConfig changes the fields that are present.
+type PatchTwilioConfig struct {
+	// MessagingServiceSid The SID of a messaging service, which picks a number.
+	MessagingServiceSid *string `json:"messagingServiceSid,omitempty"`
+
+	// SenderNumber A number (E.164) or a name of up to eleven letters and digits.
+	SenderNumber *string `json:"senderNumber,omitempty"`
+
+	// Sid Another account, whose token is given, too.
+	Sid *string `json:"sid,omitempty"`
+
+	// Token Another token.
+	Token *string `json:"token,omitempty"`
 }
 
 // PatchUser PatchUser changes the fields of a user that are present.
@@ -6569,6 +6974,24 @@ type RoleSearchFilter struct {
 	ProjectID *IDFilter `json:"projectId,omitempty"`
 }
 
+// RotateSMSProviderSigningKeyReply RotateSMSProviderSigningKeyResponse is the response of RotateSMSProviderSigningKey.
+type RotateSMSProviderSigningKeyReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+
+	// SigningKey The new key, whsec_ and base64. It is shown only now.
+	SigningKey string `json:"signingKey"`
+}
+
+// RotateSMTPProviderSigningKeyReply RotateSMTPProviderSigningKeyResponse is the response of RotateSMTPProviderSigningKey.
+type RotateSMTPProviderSigningKeyReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+
+	// SigningKey The new key, whsec_ and base64. It is shown only now.
+	SigningKey string `json:"signingKey"`
+}
+
 // RotateSigningKeyReply RotateSigningKeyResponse is the response of RotateSigningKey.
 type RotateSigningKeyReply struct {
 	// Details Sequence and date of the change.
@@ -6576,6 +6999,193 @@ type RotateSigningKeyReply struct {
 
 	// SigningKey The new key, whsec_ and base64. It is shown only now.
 	SigningKey string `json:"signingKey"`
+}
+
+// SMSEndpoint SMSEndpoint is an endpoint that gets text messages as JSON, in calls that are signed as the Standard Webhooks specification says.
+type SMSEndpoint struct {
+	// Endpoint Its absolute URL, http or https and without credentials. It has to be public, unless the operator allows it.
+	Endpoint string `json:"endpoint"`
+}
+
+// SMSEndpointOutput SMSEndpoint is an endpoint that gets text messages as JSON, in calls that are signed as the Standard Webhooks specification says.
+type SMSEndpointOutput struct {
+	// Endpoint Its absolute URL, http or https and without credentials. It has to be public, unless the operator allows it.
+	Endpoint string `json:"endpoint"`
+}
+
+// SMSProvider SMSProvider carries text messages on: Twilio, or an HTTP endpoint.
+type SMSProvider struct {
+	// Description What people should know of it.
+	Description *string `json:"description,omitempty"`
+
+	// HTTP An HTTP endpoint.
+	HTTP *SMSEndpoint `json:"http,omitempty"`
+
+	// Name A name for people.
+	Name string `json:"name"`
+
+	// Twilio Twilio.
+	Twilio *TwilioConfig `json:"twilio,omitempty"`
+}
+
+// SMSProviderFieldName SMSProviderFieldName is a column that providers can be sorted by.
+type SMSProviderFieldName string
+
+// SMSProviderOutput SMSProvider carries text messages on: Twilio, or an HTTP endpoint.
+type SMSProviderOutput struct {
+	// Description What people should know of it.
+	Description string `json:"description"`
+
+	// HTTP An HTTP endpoint.
+	HTTP *SMSEndpointOutput `json:"http,omitempty"`
+
+	// Name A name for people.
+	Name string `json:"name"`
+
+	// Twilio Twilio.
+	Twilio *TwilioConfigOutput `json:"twilio,omitempty"`
+}
+
+// SMSProviderSearchFilter SMSProviderSearchFilter is one condition that a provider has to meet.
+type SMSProviderSearchFilter struct {
+	// InIds By a list of IDs.
+	InIds *InIDsFilter `json:"inIds,omitempty"`
+
+	// Name By name.
+	Name *NameFilter `json:"name,omitempty"`
+
+	// State By the state in the context.
+	State *StateFilter `json:"state,omitempty"`
+}
+
+// SMSSigningKeyRotation SMSSigningKeyRotation says what becomes of the old key.
+type SMSSigningKeyRotation struct {
+	// Overlap How long calls are signed with the old key too, at most 7 days; a day when omitted. At least 0s, at most 604800s.
+	//
+	// Example: 10s
+	Overlap *string `json:"overlap,omitempty"`
+}
+
+// SMSTest SMSTest is what is sent to see whether a provider works.
+type SMSTest struct {
+	// Recipient The number to send it to (E.164).
+	Recipient string `json:"recipient"`
+}
+
+// SMTPConfig SMTPConfig is how a mail server is reached.
+type SMTPConfig struct {
+	// Auth How to sign in. Without encryption that is by SCRAM or not at all.
+	Auth *AuthMechanism `json:"auth,omitempty"`
+
+	// Host Its name or address and its port, for example smtp.example.com:587. The port is 25, 465, 587 or above 1023. It has to be public, unless the operator allows it.
+	Host string `json:"host"`
+
+	// Oauth Where XOAUTH2 gets its tokens; without it the password is one.
+	Oauth *OAuthClient `json:"oauth,omitempty"`
+
+	// Password The password; it is never returned.
+	Password *string `json:"password,omitempty"`
+
+	// TLS How the connection is encrypted.
+	TLS *TLSMode `json:"tls,omitempty"`
+
+	// User Who signs in to it; empty: nobody does.
+	User *string `json:"user,omitempty"`
+}
+
+// SMTPConfigOutput SMTPConfig is how a mail server is reached.
+type SMTPConfigOutput struct {
+	// Auth How to sign in. Without encryption that is by SCRAM or not at all.
+	Auth AuthMechanism `json:"auth"`
+
+	// Host Its name or address and its port, for example smtp.example.com:587. The port is 25, 465, 587 or above 1023. It has to be public, unless the operator allows it.
+	Host string `json:"host"`
+
+	// Oauth Where XOAUTH2 gets its tokens; without it the password is one.
+	Oauth *OAuthClientOutput `json:"oauth,omitempty"`
+
+	// TLS How the connection is encrypted.
+	TLS TLSMode `json:"tls"`
+
+	// User Who signs in to it; empty: nobody does.
+	User string `json:"user"`
+}
+
+// SMTPProvider SMTPProvider carries e-mails on: a mail server, or an HTTP endpoint.
+type SMTPProvider struct {
+	// Description What people should know of it.
+	Description *string `json:"description,omitempty"`
+
+	// HTTP An HTTP endpoint.
+	HTTP *HTTPConfig `json:"http,omitempty"`
+
+	// Name A name for people.
+	Name string `json:"name"`
+
+	// ReplyToAddress The address that answers go to; empty: the sender's.
+	ReplyToAddress *string `json:"replyToAddress,omitempty"`
+
+	// SenderAddress The address that e-mails are from.
+	SenderAddress string `json:"senderAddress"`
+
+	// SenderName The name beside it.
+	SenderName *string `json:"senderName,omitempty"`
+
+	// SMTP A mail server.
+	SMTP *SMTPConfig `json:"smtp,omitempty"`
+}
+
+// SMTPProviderFieldName SMTPProviderFieldName is a column that providers can be sorted by.
+type SMTPProviderFieldName string
+
+// SMTPProviderOutput SMTPProvider carries e-mails on: a mail server, or an HTTP endpoint.
+type SMTPProviderOutput struct {
+	// Description What people should know of it.
+	Description string `json:"description"`
+
+	// HTTP An HTTP endpoint.
+	HTTP *HTTPConfigOutput `json:"http,omitempty"`
+
+	// Name A name for people.
+	Name string `json:"name"`
+
+	// ReplyToAddress The address that answers go to; empty: the sender's.
+	ReplyToAddress string `json:"replyToAddress"`
+
+	// SenderAddress The address that e-mails are from.
+	SenderAddress string `json:"senderAddress"`
+
+	// SenderName The name beside it.
+	SenderName string `json:"senderName"`
+
+	// SMTP A mail server.
+	SMTP *SMTPConfigOutput `json:"smtp,omitempty"`
+}
+
+// SMTPProviderSearchFilter SMTPProviderSearchFilter is one condition that a provider has to meet.
+type SMTPProviderSearchFilter struct {
+	// InIds By a list of IDs.
+	InIds *InIDsFilter `json:"inIds,omitempty"`
+
+	// Name By name.
+	Name *NameFilter `json:"name,omitempty"`
+
+	// State By the state in the context.
+	State *StateFilter `json:"state,omitempty"`
+}
+
+// SMTPSigningKeyRotation SMTPSigningKeyRotation says what becomes of the old key.
+type SMTPSigningKeyRotation struct {
+	// Overlap How long calls are signed with the old key too, at most 7 days; a day when omitted. At least 0s, at most 604800s.
+	//
+	// Example: 10s
+	Overlap *string `json:"overlap,omitempty"`
+}
+
+// SMTPTest SMTPTest is what is sent to see whether a provider works.
+type SMTPTest struct {
+	// Recipient The address to send it to.
+	Recipient string `json:"recipient"`
 }
 
 // SearchAppKeysReply SearchAppKeysResponse is the response of SearchAppKeys.
@@ -6762,6 +7372,30 @@ type SearchRolesReply struct {
 
 	// SortingColumn The column the result is sorted by.
 	SortingColumn RoleFieldName `json:"sortingColumn"`
+}
+
+// SearchSMSProvidersReply SearchSMSProvidersResponse is the response of SearchSMSProviders.
+type SearchSMSProvidersReply struct {
+	// Details Totals and paging.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetSMSProvider `json:"result"`
+
+	// SortingColumn The column that the result is sorted by.
+	SortingColumn SMSProviderFieldName `json:"sortingColumn"`
+}
+
+// SearchSMTPProvidersReply SearchSMTPProvidersResponse is the response of SearchSMTPProviders.
+type SearchSMTPProvidersReply struct {
+	// Details Totals and paging.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetSMTPProvider `json:"result"`
+
+	// SortingColumn The column that the result is sorted by.
+	SortingColumn SMTPProviderFieldName `json:"sortingColumn"`
 }
 
 // SearchSessionsReply SearchSessionsResponse is the response of SearchSessions.
@@ -7152,6 +7786,9 @@ type Switch struct {
 	Value *bool `json:"value,omitempty"`
 }
 
+// TLSMode TLSMode is how a connection to a mail server is encrypted.
+type TLSMode string
+
 // Target Target is an HTTP endpoint that executions call.
 type Target struct {
 	// InterruptOnError Stop the whole execution on any error.
@@ -7223,6 +7860,40 @@ type TargetSearchFilter struct {
 
 	// Name By name.
 	Name *TargetNameFilter `json:"name,omitempty"`
+}
+
+// TestSMSProviderReply TestSMSProviderResponse is the response of TestSMSProvider.
+type TestSMSProviderReply struct {
+	// Duration How long it took.
+	//
+	// Example: 10s
+	Duration string `json:"duration"`
+
+	// Error Why not, in words; empty when it did.
+	Error string `json:"error"`
+
+	// Status The status that the other side answered, of SMTP or HTTP; 0 when it did not.
+	Status int64 `json:"status"`
+
+	// Taken Whether the other side took it.
+	Taken bool `json:"taken"`
+}
+
+// TestSMTPProviderReply TestSMTPProviderResponse is the response of TestSMTPProvider.
+type TestSMTPProviderReply struct {
+	// Duration How long it took.
+	//
+	// Example: 10s
+	Duration string `json:"duration"`
+
+	// Error Why not, in words; empty when it did.
+	Error string `json:"error"`
+
+	// Status The status that the other side answered, of SMTP or HTTP; 0 when it did not.
+	Status int64 `json:"status"`
+
+	// Taken Whether the other side took it.
+	Taken bool `json:"taken"`
 }
 
 // TestTargetReply TestTargetResponse is the response of TestTarget.
@@ -7360,6 +8031,33 @@ type TokenRequest struct {
 type TrustAppReply struct {
 	// Details Sequence and date of the change.
 	Details Details `json:"details"`
+}
+
+// TwilioConfig TwilioConfig is an account with Twilio.
+type TwilioConfig struct {
+	// MessagingServiceSid The SID of a messaging service, which picks a number.
+	MessagingServiceSid *string `json:"messagingServiceSid,omitempty"`
+
+	// SenderNumber A number (E.164) or a name of up to eleven letters and digits.
+	SenderNumber *string `json:"senderNumber,omitempty"`
+
+	// Sid The SID of the account.
+	Sid string `json:"sid"`
+
+	// Token Its token; it is never returned.
+	Token *string `json:"token,omitempty"`
+}
+
+// TwilioConfigOutput TwilioConfig is an account with Twilio.
+type TwilioConfigOutput struct {
+	// MessagingServiceSid The SID of a messaging service, which picks a number.
+	MessagingServiceSid *string `json:"messagingServiceSid,omitempty"`
+
+	// SenderNumber A number (E.164) or a name of up to eleven letters and digits.
+	SenderNumber *string `json:"senderNumber,omitempty"`
+
+	// Sid The SID of the account.
+	Sid string `json:"sid"`
 }
 
 // UnlockUserReply UnlockUserResponse is the response of UnlockUser.
@@ -8688,6 +9386,198 @@ type SearchSessionsParams struct {
 	SortingColumn *SessionFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
 }
 
+// CreateSMSProviderParams defines parameters for CreateSMSProvider.
+type CreateSMSProviderParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *CreateSMSProviderParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// CreateSMSProviderParamsCtxSystem defines parameters for CreateSMSProvider.
+type CreateSMSProviderParamsCtxSystem bool
+
+// SearchSMSProvidersJSONBody defines parameters for SearchSMSProviders.
+type SearchSMSProvidersJSONBody = []SMSProviderSearchFilter
+
+// SearchSMSProvidersParams defines parameters for SearchSMSProviders.
+type SearchSMSProvidersParams struct {
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+
+	// QueryOffset The number of matches to skip.
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *SMSProviderFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
+// DeleteSMSProviderParams defines parameters for DeleteSMSProvider.
+type DeleteSMSProviderParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// GetSMSProviderParams defines parameters for GetSMSProvider.
+type GetSMSProviderParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchSMSProviderParams defines parameters for PatchSMSProvider.
+type PatchSMSProviderParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// ActivateSMSProviderParams defines parameters for ActivateSMSProvider.
+type ActivateSMSProviderParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// DeactivateSMSProviderParams defines parameters for DeactivateSMSProvider.
+type DeactivateSMSProviderParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// RotateSMSProviderSigningKeyParams defines parameters for RotateSMSProviderSigningKey.
+type RotateSMSProviderSigningKeyParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// TestSMSProviderParams defines parameters for TestSMSProvider.
+type TestSMSProviderParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// CreateSMTPProviderParams defines parameters for CreateSMTPProvider.
+type CreateSMTPProviderParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *CreateSMTPProviderParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// CreateSMTPProviderParamsCtxSystem defines parameters for CreateSMTPProvider.
+type CreateSMTPProviderParamsCtxSystem bool
+
+// SearchSMTPProvidersJSONBody defines parameters for SearchSMTPProviders.
+type SearchSMTPProvidersJSONBody = []SMTPProviderSearchFilter
+
+// SearchSMTPProvidersParams defines parameters for SearchSMTPProviders.
+type SearchSMTPProvidersParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *SearchSMTPProvidersParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+
+	// QueryOffset The number of matches to skip.
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *SMTPProviderFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
+// SearchSMTPProvidersParamsCtxSystem defines parameters for SearchSMTPProviders.
+type SearchSMTPProvidersParamsCtxSystem bool
+
+// DeleteSMTPProviderParams defines parameters for DeleteSMTPProvider.
+type DeleteSMTPProviderParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// GetSMTPProviderParams defines parameters for GetSMTPProvider.
+type GetSMTPProviderParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchSMTPProviderParams defines parameters for PatchSMTPProvider.
+type PatchSMTPProviderParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// ActivateSMTPProviderParams defines parameters for ActivateSMTPProvider.
+type ActivateSMTPProviderParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// DeactivateSMTPProviderParams defines parameters for DeactivateSMTPProvider.
+type DeactivateSMTPProviderParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// RotateSMTPProviderSigningKeyParams defines parameters for RotateSMTPProviderSigningKey.
+type RotateSMTPProviderSigningKeyParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// TestSMTPProviderParams defines parameters for TestSMTPProvider.
+type TestSMTPProviderParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
 // SearchTargetsJSONBody defines parameters for SearchTargets.
 type SearchTargetsJSONBody = []TargetSearchFilter
 
@@ -9257,6 +10147,36 @@ type EndSessionJSONRequestBody = EndSessionRequest
 
 // ProveSessionJSONRequestBody defines body for ProveSession for application/json ContentType.
 type ProveSessionJSONRequestBody = ProveSessionRequest
+
+// CreateSMSProviderJSONRequestBody defines body for CreateSMSProvider for application/json ContentType.
+type CreateSMSProviderJSONRequestBody = SMSProvider
+
+// SearchSMSProvidersJSONRequestBody defines body for SearchSMSProviders for application/json ContentType.
+type SearchSMSProvidersJSONRequestBody = SearchSMSProvidersJSONBody
+
+// PatchSMSProviderJSONRequestBody defines body for PatchSMSProvider for application/json ContentType.
+type PatchSMSProviderJSONRequestBody = PatchSMSProvider
+
+// RotateSMSProviderSigningKeyJSONRequestBody defines body for RotateSMSProviderSigningKey for application/json ContentType.
+type RotateSMSProviderSigningKeyJSONRequestBody = SMSSigningKeyRotation
+
+// TestSMSProviderJSONRequestBody defines body for TestSMSProvider for application/json ContentType.
+type TestSMSProviderJSONRequestBody = SMSTest
+
+// CreateSMTPProviderJSONRequestBody defines body for CreateSMTPProvider for application/json ContentType.
+type CreateSMTPProviderJSONRequestBody = SMTPProvider
+
+// SearchSMTPProvidersJSONRequestBody defines body for SearchSMTPProviders for application/json ContentType.
+type SearchSMTPProvidersJSONRequestBody = SearchSMTPProvidersJSONBody
+
+// PatchSMTPProviderJSONRequestBody defines body for PatchSMTPProvider for application/json ContentType.
+type PatchSMTPProviderJSONRequestBody = PatchSMTPProvider
+
+// RotateSMTPProviderSigningKeyJSONRequestBody defines body for RotateSMTPProviderSigningKey for application/json ContentType.
+type RotateSMTPProviderSigningKeyJSONRequestBody = SMTPSigningKeyRotation
+
+// TestSMTPProviderJSONRequestBody defines body for TestSMTPProvider for application/json ContentType.
+type TestSMTPProviderJSONRequestBody = SMTPTest
 
 // CreateTargetJSONRequestBody defines body for CreateTarget for application/json ContentType.
 type CreateTargetJSONRequestBody = Target
@@ -11235,6 +12155,294 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
 	ProveSession(ctx context.Context, id string, body ProveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSMSProviderWithBody Makes a provider of the context
+	//
+	// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
+	//
+	// Needs the permission sms.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sms_providers (the `CreateSMSProvider` operationId).
+	CreateSMSProviderWithBody(ctx context.Context, params *CreateSMSProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSMSProvider Makes a provider of the context
+	//
+	// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
+	//
+	// Needs the permission sms.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sms_providers (the `CreateSMSProvider` operationId).
+	CreateSMSProvider(ctx context.Context, params *CreateSMSProviderParams, body CreateSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchSMSProvidersWithBody Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
+	//
+	// The filters of the list combine with AND.
+	//
+	// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sms_providers/_search (the `SearchSMSProviders` operationId).
+	SearchSMSProvidersWithBody(ctx context.Context, params *SearchSMSProvidersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchSMSProviders Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
+	//
+	// The filters of the list combine with AND.
+	//
+	// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sms_providers/_search (the `SearchSMSProviders` operationId).
+	SearchSMSProviders(ctx context.Context, params *SearchSMSProvidersParams, body SearchSMSProvidersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteSMSProvider Deletes a provider, where it is defined
+	//
+	// What waits to be sent goes through another one.
+	//
+	// Needs the permission sms.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with DELETE /resources/v3alpha/sms_providers/{id} (the `DeleteSMSProvider` operationId).
+	DeleteSMSProvider(ctx context.Context, id string, params *DeleteSMSProviderParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSMSProvider Reads a provider
+	//
+	// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with GET /resources/v3alpha/sms_providers/{id} (the `GetSMSProvider` operationId).
+	GetSMSProvider(ctx context.Context, id string, params *GetSMSProviderParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchSMSProviderWithBody Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/sms_providers/{id} (the `PatchSMSProvider` operationId).
+	PatchSMSProviderWithBody(ctx context.Context, id string, params *PatchSMSProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchSMSProvider Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/sms_providers/{id} (the `PatchSMSProvider` operationId).
+	PatchSMSProvider(ctx context.Context, id string, params *PatchSMSProviderParams, body PatchSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ActivateSMSProvider Has a context send its text messages through this provider: it becomes active there, and all others that are active there inactive
+	//
+	// Contexts below are free to have one of their own.
+	//
+	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_activate (the `ActivateSMSProvider` operationId).
+	ActivateSMSProvider(ctx context.Context, id string, params *ActivateSMSProviderParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeactivateSMSProvider Has a context not send its text messages through this provider
+	//
+	// Without another one it sends none.
+	//
+	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_deactivate (the `DeactivateSMSProvider` operationId).
+	DeactivateSMSProvider(ctx context.Context, id string, params *DeactivateSMSProviderParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RotateSMSProviderSigningKeyWithBody Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
+	//
+	// For a while both sign, so that the receiver can be given the new one without losing a call.
+	//
+	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_rotate_signing_key (the `RotateSMSProviderSigningKey` operationId).
+	RotateSMSProviderSigningKeyWithBody(ctx context.Context, id string, params *RotateSMSProviderSigningKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RotateSMSProviderSigningKey Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
+	//
+	// For a while both sign, so that the receiver can be given the new one without losing a call.
+	//
+	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_rotate_signing_key (the `RotateSMSProviderSigningKey` operationId).
+	RotateSMSProviderSigningKey(ctx context.Context, id string, params *RotateSMSProviderSigningKeyParams, body RotateSMSProviderSigningKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestSMSProviderWithBody Sends one text message through this provider, active or not, and answers what came of it
+	//
+	// It changes nothing.
+	//
+	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_test (the `TestSMSProvider` operationId).
+	TestSMSProviderWithBody(ctx context.Context, id string, params *TestSMSProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestSMSProvider Sends one text message through this provider, active or not, and answers what came of it
+	//
+	// It changes nothing.
+	//
+	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_test (the `TestSMSProvider` operationId).
+	TestSMSProvider(ctx context.Context, id string, params *TestSMSProviderParams, body TestSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSMTPProviderWithBody Makes a provider of the context
+	//
+	// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
+	//
+	// Needs the permission smtp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/smtp_providers (the `CreateSMTPProvider` operationId).
+	CreateSMTPProviderWithBody(ctx context.Context, params *CreateSMTPProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSMTPProvider Makes a provider of the context
+	//
+	// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
+	//
+	// Needs the permission smtp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/smtp_providers (the `CreateSMTPProvider` operationId).
+	CreateSMTPProvider(ctx context.Context, params *CreateSMTPProviderParams, body CreateSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchSMTPProvidersWithBody Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
+	//
+	// The filters of the list combine with AND.
+	//
+	// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/smtp_providers/_search (the `SearchSMTPProviders` operationId).
+	SearchSMTPProvidersWithBody(ctx context.Context, params *SearchSMTPProvidersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchSMTPProviders Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
+	//
+	// The filters of the list combine with AND.
+	//
+	// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/smtp_providers/_search (the `SearchSMTPProviders` operationId).
+	SearchSMTPProviders(ctx context.Context, params *SearchSMTPProvidersParams, body SearchSMTPProvidersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteSMTPProvider Deletes a provider, where it is defined
+	//
+	// What waits to be sent goes through another one.
+	//
+	// Needs the permission smtp.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with DELETE /resources/v3alpha/smtp_providers/{id} (the `DeleteSMTPProvider` operationId).
+	DeleteSMTPProvider(ctx context.Context, id string, params *DeleteSMTPProviderParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSMTPProvider Reads a provider
+	//
+	// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with GET /resources/v3alpha/smtp_providers/{id} (the `GetSMTPProvider` operationId).
+	GetSMTPProvider(ctx context.Context, id string, params *GetSMTPProviderParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchSMTPProviderWithBody Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/smtp_providers/{id} (the `PatchSMTPProvider` operationId).
+	PatchSMTPProviderWithBody(ctx context.Context, id string, params *PatchSMTPProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchSMTPProvider Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/smtp_providers/{id} (the `PatchSMTPProvider` operationId).
+	PatchSMTPProvider(ctx context.Context, id string, params *PatchSMTPProviderParams, body PatchSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ActivateSMTPProvider Has a context send its e-mails through this provider: it becomes active there, and all others that are active there inactive
+	//
+	// Contexts below are free to have one of their own.
+	//
+	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_activate (the `ActivateSMTPProvider` operationId).
+	ActivateSMTPProvider(ctx context.Context, id string, params *ActivateSMTPProviderParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeactivateSMTPProvider Has a context not send its e-mails through this provider
+	//
+	// Without another one it sends none.
+	//
+	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_deactivate (the `DeactivateSMTPProvider` operationId).
+	DeactivateSMTPProvider(ctx context.Context, id string, params *DeactivateSMTPProviderParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RotateSMTPProviderSigningKeyWithBody Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
+	//
+	// For a while both sign, so that the receiver can be given the new one without losing a call.
+	//
+	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_rotate_signing_key (the `RotateSMTPProviderSigningKey` operationId).
+	RotateSMTPProviderSigningKeyWithBody(ctx context.Context, id string, params *RotateSMTPProviderSigningKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RotateSMTPProviderSigningKey Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
+	//
+	// For a while both sign, so that the receiver can be given the new one without losing a call.
+	//
+	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_rotate_signing_key (the `RotateSMTPProviderSigningKey` operationId).
+	RotateSMTPProviderSigningKey(ctx context.Context, id string, params *RotateSMTPProviderSigningKeyParams, body RotateSMTPProviderSigningKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestSMTPProviderWithBody Sends one e-mail through this provider, active or not, and answers what came of it
+	//
+	// It changes nothing.
+	//
+	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_test (the `TestSMTPProvider` operationId).
+	TestSMTPProviderWithBody(ctx context.Context, id string, params *TestSMTPProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestSMTPProvider Sends one e-mail through this provider, active or not, and answers what came of it
+	//
+	// It changes nothing.
+	//
+	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_test (the `TestSMTPProvider` operationId).
+	TestSMTPProvider(ctx context.Context, id string, params *TestSMTPProviderParams, body TestSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateTargetWithBody Registers an endpoint that executions can call
 	//
@@ -15765,6 +16973,574 @@ func (c *Client) ProveSessionWithBody(ctx context.Context, id string, contentTyp
 // Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
 func (c *Client) ProveSession(ctx context.Context, id string, body ProveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewProveSessionRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSMSProviderWithBody Makes a provider of the context
+//
+// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
+//
+// Needs the permission sms.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/sms_providers (the `CreateSMSProvider` operationId).
+func (c *Client) CreateSMSProviderWithBody(ctx context.Context, params *CreateSMSProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSMSProviderRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSMSProvider Makes a provider of the context
+//
+// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
+//
+// Needs the permission sms.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/sms_providers (the `CreateSMSProvider` operationId).
+func (c *Client) CreateSMSProvider(ctx context.Context, params *CreateSMSProviderParams, body CreateSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSMSProviderRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchSMSProvidersWithBody Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
+//
+// The filters of the list combine with AND.
+//
+// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/sms_providers/_search (the `SearchSMSProviders` operationId).
+func (c *Client) SearchSMSProvidersWithBody(ctx context.Context, params *SearchSMSProvidersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchSMSProvidersRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchSMSProviders Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
+//
+// The filters of the list combine with AND.
+//
+// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/sms_providers/_search (the `SearchSMSProviders` operationId).
+func (c *Client) SearchSMSProviders(ctx context.Context, params *SearchSMSProvidersParams, body SearchSMSProvidersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchSMSProvidersRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteSMSProvider Deletes a provider, where it is defined
+//
+// What waits to be sent goes through another one.
+//
+// Needs the permission sms.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with DELETE /resources/v3alpha/sms_providers/{id} (the `DeleteSMSProvider` operationId).
+func (c *Client) DeleteSMSProvider(ctx context.Context, id string, params *DeleteSMSProviderParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSMSProviderRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSMSProvider Reads a provider
+//
+// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with GET /resources/v3alpha/sms_providers/{id} (the `GetSMSProvider` operationId).
+func (c *Client) GetSMSProvider(ctx context.Context, id string, params *GetSMSProviderParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSMSProviderRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchSMSProviderWithBody Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/sms_providers/{id} (the `PatchSMSProvider` operationId).
+func (c *Client) PatchSMSProviderWithBody(ctx context.Context, id string, params *PatchSMSProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchSMSProviderRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchSMSProvider Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/sms_providers/{id} (the `PatchSMSProvider` operationId).
+func (c *Client) PatchSMSProvider(ctx context.Context, id string, params *PatchSMSProviderParams, body PatchSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchSMSProviderRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ActivateSMSProvider Has a context send its text messages through this provider: it becomes active there, and all others that are active there inactive
+//
+// Contexts below are free to have one of their own.
+//
+// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_activate (the `ActivateSMSProvider` operationId).
+func (c *Client) ActivateSMSProvider(ctx context.Context, id string, params *ActivateSMSProviderParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewActivateSMSProviderRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeactivateSMSProvider Has a context not send its text messages through this provider
+//
+// Without another one it sends none.
+//
+// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_deactivate (the `DeactivateSMSProvider` operationId).
+func (c *Client) DeactivateSMSProvider(ctx context.Context, id string, params *DeactivateSMSProviderParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeactivateSMSProviderRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RotateSMSProviderSigningKeyWithBody Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
+//
+// For a while both sign, so that the receiver can be given the new one without losing a call.
+//
+// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_rotate_signing_key (the `RotateSMSProviderSigningKey` operationId).
+func (c *Client) RotateSMSProviderSigningKeyWithBody(ctx context.Context, id string, params *RotateSMSProviderSigningKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRotateSMSProviderSigningKeyRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RotateSMSProviderSigningKey Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
+//
+// For a while both sign, so that the receiver can be given the new one without losing a call.
+//
+// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_rotate_signing_key (the `RotateSMSProviderSigningKey` operationId).
+func (c *Client) RotateSMSProviderSigningKey(ctx context.Context, id string, params *RotateSMSProviderSigningKeyParams, body RotateSMSProviderSigningKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRotateSMSProviderSigningKeyRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestSMSProviderWithBody Sends one text message through this provider, active or not, and answers what came of it
+//
+// It changes nothing.
+//
+// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_test (the `TestSMSProvider` operationId).
+func (c *Client) TestSMSProviderWithBody(ctx context.Context, id string, params *TestSMSProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestSMSProviderRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestSMSProvider Sends one text message through this provider, active or not, and answers what came of it
+//
+// It changes nothing.
+//
+// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_test (the `TestSMSProvider` operationId).
+func (c *Client) TestSMSProvider(ctx context.Context, id string, params *TestSMSProviderParams, body TestSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestSMSProviderRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSMTPProviderWithBody Makes a provider of the context
+//
+// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
+//
+// Needs the permission smtp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/smtp_providers (the `CreateSMTPProvider` operationId).
+func (c *Client) CreateSMTPProviderWithBody(ctx context.Context, params *CreateSMTPProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSMTPProviderRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSMTPProvider Makes a provider of the context
+//
+// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
+//
+// Needs the permission smtp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/smtp_providers (the `CreateSMTPProvider` operationId).
+func (c *Client) CreateSMTPProvider(ctx context.Context, params *CreateSMTPProviderParams, body CreateSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSMTPProviderRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchSMTPProvidersWithBody Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
+//
+// The filters of the list combine with AND.
+//
+// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/smtp_providers/_search (the `SearchSMTPProviders` operationId).
+func (c *Client) SearchSMTPProvidersWithBody(ctx context.Context, params *SearchSMTPProvidersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchSMTPProvidersRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchSMTPProviders Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
+//
+// The filters of the list combine with AND.
+//
+// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/smtp_providers/_search (the `SearchSMTPProviders` operationId).
+func (c *Client) SearchSMTPProviders(ctx context.Context, params *SearchSMTPProvidersParams, body SearchSMTPProvidersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchSMTPProvidersRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteSMTPProvider Deletes a provider, where it is defined
+//
+// What waits to be sent goes through another one.
+//
+// Needs the permission smtp.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with DELETE /resources/v3alpha/smtp_providers/{id} (the `DeleteSMTPProvider` operationId).
+func (c *Client) DeleteSMTPProvider(ctx context.Context, id string, params *DeleteSMTPProviderParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSMTPProviderRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSMTPProvider Reads a provider
+//
+// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with GET /resources/v3alpha/smtp_providers/{id} (the `GetSMTPProvider` operationId).
+func (c *Client) GetSMTPProvider(ctx context.Context, id string, params *GetSMTPProviderParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSMTPProviderRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchSMTPProviderWithBody Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/smtp_providers/{id} (the `PatchSMTPProvider` operationId).
+func (c *Client) PatchSMTPProviderWithBody(ctx context.Context, id string, params *PatchSMTPProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchSMTPProviderRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchSMTPProvider Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/smtp_providers/{id} (the `PatchSMTPProvider` operationId).
+func (c *Client) PatchSMTPProvider(ctx context.Context, id string, params *PatchSMTPProviderParams, body PatchSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchSMTPProviderRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ActivateSMTPProvider Has a context send its e-mails through this provider: it becomes active there, and all others that are active there inactive
+//
+// Contexts below are free to have one of their own.
+//
+// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_activate (the `ActivateSMTPProvider` operationId).
+func (c *Client) ActivateSMTPProvider(ctx context.Context, id string, params *ActivateSMTPProviderParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewActivateSMTPProviderRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeactivateSMTPProvider Has a context not send its e-mails through this provider
+//
+// Without another one it sends none.
+//
+// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_deactivate (the `DeactivateSMTPProvider` operationId).
+func (c *Client) DeactivateSMTPProvider(ctx context.Context, id string, params *DeactivateSMTPProviderParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeactivateSMTPProviderRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RotateSMTPProviderSigningKeyWithBody Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
+//
+// For a while both sign, so that the receiver can be given the new one without losing a call.
+//
+// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_rotate_signing_key (the `RotateSMTPProviderSigningKey` operationId).
+func (c *Client) RotateSMTPProviderSigningKeyWithBody(ctx context.Context, id string, params *RotateSMTPProviderSigningKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRotateSMTPProviderSigningKeyRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RotateSMTPProviderSigningKey Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
+//
+// For a while both sign, so that the receiver can be given the new one without losing a call.
+//
+// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_rotate_signing_key (the `RotateSMTPProviderSigningKey` operationId).
+func (c *Client) RotateSMTPProviderSigningKey(ctx context.Context, id string, params *RotateSMTPProviderSigningKeyParams, body RotateSMTPProviderSigningKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRotateSMTPProviderSigningKeyRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestSMTPProviderWithBody Sends one e-mail through this provider, active or not, and answers what came of it
+//
+// It changes nothing.
+//
+// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_test (the `TestSMTPProvider` operationId).
+func (c *Client) TestSMTPProviderWithBody(ctx context.Context, id string, params *TestSMTPProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestSMTPProviderRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestSMTPProvider Sends one e-mail through this provider, active or not, and answers what came of it
+//
+// It changes nothing.
+//
+// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_test (the `TestSMTPProvider` operationId).
+func (c *Client) TestSMTPProvider(ctx context.Context, id string, params *TestSMTPProviderParams, body TestSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestSMTPProviderRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -25534,6 +27310,1314 @@ func NewProveSessionRequestWithBody(server string, id string, contentType string
 	return req, nil
 }
 
+// NewCreateSMSProviderRequest calls the generic CreateSMSProvider builder with application/json body
+func NewCreateSMSProviderRequest(server string, params *CreateSMSProviderParams, body CreateSMSProviderJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateSMSProviderRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateSMSProviderRequestWithBody constructs an http.Request for the CreateSMSProvider method, with any body, and a specified content type
+func NewCreateSMSProviderRequestWithBody(server string, params *CreateSMSProviderParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sms_providers")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchSMSProvidersRequest calls the generic SearchSMSProviders builder with application/json body
+func NewSearchSMSProvidersRequest(server string, params *SearchSMSProvidersParams, body SearchSMSProvidersJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchSMSProvidersRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSearchSMSProvidersRequestWithBody constructs an http.Request for the SearchSMSProviders method, with any body, and a specified content type
+func NewSearchSMSProvidersRequestWithBody(server string, params *SearchSMSProvidersParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sms_providers/_search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteSMSProviderRequest constructs an http.Request for the DeleteSMSProvider method
+func NewDeleteSMSProviderRequest(server string, id string, params *DeleteSMSProviderParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sms_providers/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetSMSProviderRequest constructs an http.Request for the GetSMSProvider method
+func NewGetSMSProviderRequest(server string, id string, params *GetSMSProviderParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sms_providers/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewPatchSMSProviderRequest calls the generic PatchSMSProvider builder with application/json body
+func NewPatchSMSProviderRequest(server string, id string, params *PatchSMSProviderParams, body PatchSMSProviderJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchSMSProviderRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewPatchSMSProviderRequestWithBody constructs an http.Request for the PatchSMSProvider method, with any body, and a specified content type
+func NewPatchSMSProviderRequestWithBody(server string, id string, params *PatchSMSProviderParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sms_providers/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewActivateSMSProviderRequest constructs an http.Request for the ActivateSMSProvider method
+func NewActivateSMSProviderRequest(server string, id string, params *ActivateSMSProviderParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sms_providers/%s/_activate", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeactivateSMSProviderRequest constructs an http.Request for the DeactivateSMSProvider method
+func NewDeactivateSMSProviderRequest(server string, id string, params *DeactivateSMSProviderParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sms_providers/%s/_deactivate", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRotateSMSProviderSigningKeyRequest calls the generic RotateSMSProviderSigningKey builder with application/json body
+func NewRotateSMSProviderSigningKeyRequest(server string, id string, params *RotateSMSProviderSigningKeyParams, body RotateSMSProviderSigningKeyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRotateSMSProviderSigningKeyRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewRotateSMSProviderSigningKeyRequestWithBody constructs an http.Request for the RotateSMSProviderSigningKey method, with any body, and a specified content type
+func NewRotateSMSProviderSigningKeyRequestWithBody(server string, id string, params *RotateSMSProviderSigningKeyParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sms_providers/%s/_rotate_signing_key", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewTestSMSProviderRequest calls the generic TestSMSProvider builder with application/json body
+func NewTestSMSProviderRequest(server string, id string, params *TestSMSProviderParams, body TestSMSProviderJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTestSMSProviderRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewTestSMSProviderRequestWithBody constructs an http.Request for the TestSMSProvider method, with any body, and a specified content type
+func NewTestSMSProviderRequestWithBody(server string, id string, params *TestSMSProviderParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sms_providers/%s/_test", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCreateSMTPProviderRequest calls the generic CreateSMTPProvider builder with application/json body
+func NewCreateSMTPProviderRequest(server string, params *CreateSMTPProviderParams, body CreateSMTPProviderJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateSMTPProviderRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateSMTPProviderRequestWithBody constructs an http.Request for the CreateSMTPProvider method, with any body, and a specified content type
+func NewCreateSMTPProviderRequestWithBody(server string, params *CreateSMTPProviderParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/smtp_providers")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchSMTPProvidersRequest calls the generic SearchSMTPProviders builder with application/json body
+func NewSearchSMTPProvidersRequest(server string, params *SearchSMTPProvidersParams, body SearchSMTPProvidersJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchSMTPProvidersRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSearchSMTPProvidersRequestWithBody constructs an http.Request for the SearchSMTPProviders method, with any body, and a specified content type
+func NewSearchSMTPProvidersRequestWithBody(server string, params *SearchSMTPProvidersParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/smtp_providers/_search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteSMTPProviderRequest constructs an http.Request for the DeleteSMTPProvider method
+func NewDeleteSMTPProviderRequest(server string, id string, params *DeleteSMTPProviderParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/smtp_providers/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetSMTPProviderRequest constructs an http.Request for the GetSMTPProvider method
+func NewGetSMTPProviderRequest(server string, id string, params *GetSMTPProviderParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/smtp_providers/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewPatchSMTPProviderRequest calls the generic PatchSMTPProvider builder with application/json body
+func NewPatchSMTPProviderRequest(server string, id string, params *PatchSMTPProviderParams, body PatchSMTPProviderJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchSMTPProviderRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewPatchSMTPProviderRequestWithBody constructs an http.Request for the PatchSMTPProvider method, with any body, and a specified content type
+func NewPatchSMTPProviderRequestWithBody(server string, id string, params *PatchSMTPProviderParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/smtp_providers/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewActivateSMTPProviderRequest constructs an http.Request for the ActivateSMTPProvider method
+func NewActivateSMTPProviderRequest(server string, id string, params *ActivateSMTPProviderParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/smtp_providers/%s/_activate", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeactivateSMTPProviderRequest constructs an http.Request for the DeactivateSMTPProvider method
+func NewDeactivateSMTPProviderRequest(server string, id string, params *DeactivateSMTPProviderParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/smtp_providers/%s/_deactivate", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRotateSMTPProviderSigningKeyRequest calls the generic RotateSMTPProviderSigningKey builder with application/json body
+func NewRotateSMTPProviderSigningKeyRequest(server string, id string, params *RotateSMTPProviderSigningKeyParams, body RotateSMTPProviderSigningKeyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRotateSMTPProviderSigningKeyRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewRotateSMTPProviderSigningKeyRequestWithBody constructs an http.Request for the RotateSMTPProviderSigningKey method, with any body, and a specified content type
+func NewRotateSMTPProviderSigningKeyRequestWithBody(server string, id string, params *RotateSMTPProviderSigningKeyParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/smtp_providers/%s/_rotate_signing_key", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewTestSMTPProviderRequest calls the generic TestSMTPProvider builder with application/json body
+func NewTestSMTPProviderRequest(server string, id string, params *TestSMTPProviderParams, body TestSMTPProviderJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTestSMTPProviderRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewTestSMTPProviderRequestWithBody constructs an http.Request for the TestSMTPProvider method, with any body, and a specified content type
+func NewTestSMTPProviderRequestWithBody(server string, id string, params *TestSMTPProviderParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/smtp_providers/%s/_test", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewCreateTargetRequest calls the generic CreateTarget builder with application/json body
 func NewCreateTargetRequest(server string, body CreateTargetJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -31515,6 +34599,310 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
 	ProveSessionWithResponse(ctx context.Context, id string, body ProveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*ProveSessionAnswer, error)
+
+	// CreateSMSProviderWithBodyWithResponse Makes a provider of the context
+	//
+	// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
+	//
+	// Needs the permission sms.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sms_providers (the `CreateSMSProvider` operationId).
+	CreateSMSProviderWithBodyWithResponse(ctx context.Context, params *CreateSMSProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSMSProviderAnswer, error)
+
+	// CreateSMSProviderWithResponse Makes a provider of the context
+	//
+	// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
+	//
+	// Needs the permission sms.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sms_providers (the `CreateSMSProvider` operationId).
+	CreateSMSProviderWithResponse(ctx context.Context, params *CreateSMSProviderParams, body CreateSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSMSProviderAnswer, error)
+
+	// SearchSMSProvidersWithBodyWithResponse Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
+	//
+	// The filters of the list combine with AND.
+	//
+	// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sms_providers/_search (the `SearchSMSProviders` operationId).
+	SearchSMSProvidersWithBodyWithResponse(ctx context.Context, params *SearchSMSProvidersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchSMSProvidersAnswer, error)
+
+	// SearchSMSProvidersWithResponse Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
+	//
+	// The filters of the list combine with AND.
+	//
+	// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sms_providers/_search (the `SearchSMSProviders` operationId).
+	SearchSMSProvidersWithResponse(ctx context.Context, params *SearchSMSProvidersParams, body SearchSMSProvidersJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchSMSProvidersAnswer, error)
+
+	// DeleteSMSProviderWithResponse Deletes a provider, where it is defined
+	//
+	// What waits to be sent goes through another one.
+	//
+	// Needs the permission sms.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/sms_providers/{id} (the `DeleteSMSProvider` operationId).
+	DeleteSMSProviderWithResponse(ctx context.Context, id string, params *DeleteSMSProviderParams, reqEditors ...RequestEditorFn) (*DeleteSMSProviderAnswer, error)
+
+	// GetSMSProviderWithResponse Reads a provider
+	//
+	// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/sms_providers/{id} (the `GetSMSProvider` operationId).
+	GetSMSProviderWithResponse(ctx context.Context, id string, params *GetSMSProviderParams, reqEditors ...RequestEditorFn) (*GetSMSProviderAnswer, error)
+
+	// PatchSMSProviderWithBodyWithResponse Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/sms_providers/{id} (the `PatchSMSProvider` operationId).
+	PatchSMSProviderWithBodyWithResponse(ctx context.Context, id string, params *PatchSMSProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchSMSProviderAnswer, error)
+
+	// PatchSMSProviderWithResponse Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/sms_providers/{id} (the `PatchSMSProvider` operationId).
+	PatchSMSProviderWithResponse(ctx context.Context, id string, params *PatchSMSProviderParams, body PatchSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchSMSProviderAnswer, error)
+
+	// ActivateSMSProviderWithResponse Has a context send its text messages through this provider: it becomes active there, and all others that are active there inactive
+	//
+	// Contexts below are free to have one of their own.
+	//
+	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_activate (the `ActivateSMSProvider` operationId).
+	ActivateSMSProviderWithResponse(ctx context.Context, id string, params *ActivateSMSProviderParams, reqEditors ...RequestEditorFn) (*ActivateSMSProviderAnswer, error)
+
+	// DeactivateSMSProviderWithResponse Has a context not send its text messages through this provider
+	//
+	// Without another one it sends none.
+	//
+	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_deactivate (the `DeactivateSMSProvider` operationId).
+	DeactivateSMSProviderWithResponse(ctx context.Context, id string, params *DeactivateSMSProviderParams, reqEditors ...RequestEditorFn) (*DeactivateSMSProviderAnswer, error)
+
+	// RotateSMSProviderSigningKeyWithBodyWithResponse Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
+	//
+	// For a while both sign, so that the receiver can be given the new one without losing a call.
+	//
+	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_rotate_signing_key (the `RotateSMSProviderSigningKey` operationId).
+	RotateSMSProviderSigningKeyWithBodyWithResponse(ctx context.Context, id string, params *RotateSMSProviderSigningKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateSMSProviderSigningKeyAnswer, error)
+
+	// RotateSMSProviderSigningKeyWithResponse Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
+	//
+	// For a while both sign, so that the receiver can be given the new one without losing a call.
+	//
+	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_rotate_signing_key (the `RotateSMSProviderSigningKey` operationId).
+	RotateSMSProviderSigningKeyWithResponse(ctx context.Context, id string, params *RotateSMSProviderSigningKeyParams, body RotateSMSProviderSigningKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateSMSProviderSigningKeyAnswer, error)
+
+	// TestSMSProviderWithBodyWithResponse Sends one text message through this provider, active or not, and answers what came of it
+	//
+	// It changes nothing.
+	//
+	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_test (the `TestSMSProvider` operationId).
+	TestSMSProviderWithBodyWithResponse(ctx context.Context, id string, params *TestSMSProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestSMSProviderAnswer, error)
+
+	// TestSMSProviderWithResponse Sends one text message through this provider, active or not, and answers what came of it
+	//
+	// It changes nothing.
+	//
+	// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_test (the `TestSMSProvider` operationId).
+	TestSMSProviderWithResponse(ctx context.Context, id string, params *TestSMSProviderParams, body TestSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*TestSMSProviderAnswer, error)
+
+	// CreateSMTPProviderWithBodyWithResponse Makes a provider of the context
+	//
+	// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
+	//
+	// Needs the permission smtp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/smtp_providers (the `CreateSMTPProvider` operationId).
+	CreateSMTPProviderWithBodyWithResponse(ctx context.Context, params *CreateSMTPProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSMTPProviderAnswer, error)
+
+	// CreateSMTPProviderWithResponse Makes a provider of the context
+	//
+	// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
+	//
+	// Needs the permission smtp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/smtp_providers (the `CreateSMTPProvider` operationId).
+	CreateSMTPProviderWithResponse(ctx context.Context, params *CreateSMTPProviderParams, body CreateSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSMTPProviderAnswer, error)
+
+	// SearchSMTPProvidersWithBodyWithResponse Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
+	//
+	// The filters of the list combine with AND.
+	//
+	// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/smtp_providers/_search (the `SearchSMTPProviders` operationId).
+	SearchSMTPProvidersWithBodyWithResponse(ctx context.Context, params *SearchSMTPProvidersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchSMTPProvidersAnswer, error)
+
+	// SearchSMTPProvidersWithResponse Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
+	//
+	// The filters of the list combine with AND.
+	//
+	// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/smtp_providers/_search (the `SearchSMTPProviders` operationId).
+	SearchSMTPProvidersWithResponse(ctx context.Context, params *SearchSMTPProvidersParams, body SearchSMTPProvidersJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchSMTPProvidersAnswer, error)
+
+	// DeleteSMTPProviderWithResponse Deletes a provider, where it is defined
+	//
+	// What waits to be sent goes through another one.
+	//
+	// Needs the permission smtp.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/smtp_providers/{id} (the `DeleteSMTPProvider` operationId).
+	DeleteSMTPProviderWithResponse(ctx context.Context, id string, params *DeleteSMTPProviderParams, reqEditors ...RequestEditorFn) (*DeleteSMTPProviderAnswer, error)
+
+	// GetSMTPProviderWithResponse Reads a provider
+	//
+	// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/smtp_providers/{id} (the `GetSMTPProvider` operationId).
+	GetSMTPProviderWithResponse(ctx context.Context, id string, params *GetSMTPProviderParams, reqEditors ...RequestEditorFn) (*GetSMTPProviderAnswer, error)
+
+	// PatchSMTPProviderWithBodyWithResponse Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/smtp_providers/{id} (the `PatchSMTPProvider` operationId).
+	PatchSMTPProviderWithBodyWithResponse(ctx context.Context, id string, params *PatchSMTPProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchSMTPProviderAnswer, error)
+
+	// PatchSMTPProviderWithResponse Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/smtp_providers/{id} (the `PatchSMTPProvider` operationId).
+	PatchSMTPProviderWithResponse(ctx context.Context, id string, params *PatchSMTPProviderParams, body PatchSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchSMTPProviderAnswer, error)
+
+	// ActivateSMTPProviderWithResponse Has a context send its e-mails through this provider: it becomes active there, and all others that are active there inactive
+	//
+	// Contexts below are free to have one of their own.
+	//
+	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_activate (the `ActivateSMTPProvider` operationId).
+	ActivateSMTPProviderWithResponse(ctx context.Context, id string, params *ActivateSMTPProviderParams, reqEditors ...RequestEditorFn) (*ActivateSMTPProviderAnswer, error)
+
+	// DeactivateSMTPProviderWithResponse Has a context not send its e-mails through this provider
+	//
+	// Without another one it sends none.
+	//
+	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_deactivate (the `DeactivateSMTPProvider` operationId).
+	DeactivateSMTPProviderWithResponse(ctx context.Context, id string, params *DeactivateSMTPProviderParams, reqEditors ...RequestEditorFn) (*DeactivateSMTPProviderAnswer, error)
+
+	// RotateSMTPProviderSigningKeyWithBodyWithResponse Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
+	//
+	// For a while both sign, so that the receiver can be given the new one without losing a call.
+	//
+	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_rotate_signing_key (the `RotateSMTPProviderSigningKey` operationId).
+	RotateSMTPProviderSigningKeyWithBodyWithResponse(ctx context.Context, id string, params *RotateSMTPProviderSigningKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateSMTPProviderSigningKeyAnswer, error)
+
+	// RotateSMTPProviderSigningKeyWithResponse Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
+	//
+	// For a while both sign, so that the receiver can be given the new one without losing a call.
+	//
+	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_rotate_signing_key (the `RotateSMTPProviderSigningKey` operationId).
+	RotateSMTPProviderSigningKeyWithResponse(ctx context.Context, id string, params *RotateSMTPProviderSigningKeyParams, body RotateSMTPProviderSigningKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateSMTPProviderSigningKeyAnswer, error)
+
+	// TestSMTPProviderWithBodyWithResponse Sends one e-mail through this provider, active or not, and answers what came of it
+	//
+	// It changes nothing.
+	//
+	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_test (the `TestSMTPProvider` operationId).
+	TestSMTPProviderWithBodyWithResponse(ctx context.Context, id string, params *TestSMTPProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestSMTPProviderAnswer, error)
+
+	// TestSMTPProviderWithResponse Sends one e-mail through this provider, active or not, and answers what came of it
+	//
+	// It changes nothing.
+	//
+	// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_test (the `TestSMTPProvider` operationId).
+	TestSMTPProviderWithResponse(ctx context.Context, id string, params *TestSMTPProviderParams, body TestSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*TestSMTPProviderAnswer, error)
 
 	// CreateTargetWithBodyWithResponse Registers an endpoint that executions can call
 	//
@@ -46532,6 +49920,2144 @@ func (r ProveSessionAnswer) ContentType() string {
 	return ""
 }
 
+// CreateSMSProviderAnswer401Headers the declared response headers of an HTTP 401 response for CreateSMSProvider
+type CreateSMSProviderAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateSMSProviderAnswer503Headers the declared response headers of an HTTP 503 response for CreateSMSProvider
+type CreateSMSProviderAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateSMSProviderAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateSMSProviderReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateSMSProviderAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateSMSProviderAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateSMSProviderAnswer) GetJSON201() *CreateSMSProviderReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateSMSProviderAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateSMSProviderAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateSMSProviderAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateSMSProviderAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateSMSProviderAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateSMSProviderAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateSMSProviderAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateSMSProviderAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateSMSProviderAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateSMSProviderAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateSMSProviderAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSMSProviderAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSMSProviderAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateSMSProviderAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchSMSProvidersAnswer401Headers the declared response headers of an HTTP 401 response for SearchSMSProviders
+type SearchSMSProvidersAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchSMSProvidersAnswer503Headers the declared response headers of an HTTP 503 response for SearchSMSProviders
+type SearchSMSProvidersAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchSMSProvidersAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchSMSProvidersReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchSMSProvidersAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchSMSProvidersAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchSMSProvidersAnswer) GetJSON200() *SearchSMSProvidersReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchSMSProvidersAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchSMSProvidersAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchSMSProvidersAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchSMSProvidersAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchSMSProvidersAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchSMSProvidersAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchSMSProvidersAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchSMSProvidersAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchSMSProvidersAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchSMSProvidersAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchSMSProvidersAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchSMSProvidersAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchSMSProvidersAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchSMSProvidersAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteSMSProviderAnswer401Headers the declared response headers of an HTTP 401 response for DeleteSMSProvider
+type DeleteSMSProviderAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeleteSMSProviderAnswer503Headers the declared response headers of an HTTP 503 response for DeleteSMSProvider
+type DeleteSMSProviderAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeleteSMSProviderAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeleteSMSProviderReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeleteSMSProviderAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteSMSProviderAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteSMSProviderAnswer) GetJSON200() *DeleteSMSProviderReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteSMSProviderAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteSMSProviderAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteSMSProviderAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteSMSProviderAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteSMSProviderAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteSMSProviderAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteSMSProviderAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteSMSProviderAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteSMSProviderAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteSMSProviderAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteSMSProviderAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteSMSProviderAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetSMSProviderAnswer401Headers the declared response headers of an HTTP 401 response for GetSMSProvider
+type GetSMSProviderAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetSMSProviderAnswer503Headers the declared response headers of an HTTP 503 response for GetSMSProvider
+type GetSMSProviderAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetSMSProviderAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetSMSProviderReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetSMSProviderAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetSMSProviderAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSMSProviderAnswer) GetJSON200() *GetSMSProviderReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetSMSProviderAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetSMSProviderAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetSMSProviderAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetSMSProviderAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetSMSProviderAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetSMSProviderAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetSMSProviderAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetSMSProviderAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSMSProviderAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSMSProviderAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSMSProviderAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSMSProviderAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchSMSProviderAnswer401Headers the declared response headers of an HTTP 401 response for PatchSMSProvider
+type PatchSMSProviderAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchSMSProviderAnswer503Headers the declared response headers of an HTTP 503 response for PatchSMSProvider
+type PatchSMSProviderAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchSMSProviderAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchSMSProviderReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchSMSProviderAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchSMSProviderAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchSMSProviderAnswer) GetJSON200() *PatchSMSProviderReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchSMSProviderAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchSMSProviderAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PatchSMSProviderAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchSMSProviderAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchSMSProviderAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchSMSProviderAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PatchSMSProviderAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchSMSProviderAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchSMSProviderAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchSMSProviderAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchSMSProviderAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchSMSProviderAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchSMSProviderAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchSMSProviderAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ActivateSMSProviderAnswer401Headers the declared response headers of an HTTP 401 response for ActivateSMSProvider
+type ActivateSMSProviderAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ActivateSMSProviderAnswer503Headers the declared response headers of an HTTP 503 response for ActivateSMSProvider
+type ActivateSMSProviderAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ActivateSMSProviderAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ActivateSMSProviderReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ActivateSMSProviderAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ActivateSMSProviderAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ActivateSMSProviderAnswer) GetJSON200() *ActivateSMSProviderReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ActivateSMSProviderAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ActivateSMSProviderAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ActivateSMSProviderAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ActivateSMSProviderAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ActivateSMSProviderAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ActivateSMSProviderAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ActivateSMSProviderAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ActivateSMSProviderAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ActivateSMSProviderAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ActivateSMSProviderAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ActivateSMSProviderAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ActivateSMSProviderAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeactivateSMSProviderAnswer401Headers the declared response headers of an HTTP 401 response for DeactivateSMSProvider
+type DeactivateSMSProviderAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeactivateSMSProviderAnswer503Headers the declared response headers of an HTTP 503 response for DeactivateSMSProvider
+type DeactivateSMSProviderAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeactivateSMSProviderAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeactivateSMSProviderReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeactivateSMSProviderAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeactivateSMSProviderAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeactivateSMSProviderAnswer) GetJSON200() *DeactivateSMSProviderReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeactivateSMSProviderAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeactivateSMSProviderAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeactivateSMSProviderAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeactivateSMSProviderAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeactivateSMSProviderAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeactivateSMSProviderAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeactivateSMSProviderAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeactivateSMSProviderAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeactivateSMSProviderAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeactivateSMSProviderAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeactivateSMSProviderAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeactivateSMSProviderAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RotateSMSProviderSigningKeyAnswer401Headers the declared response headers of an HTTP 401 response for RotateSMSProviderSigningKey
+type RotateSMSProviderSigningKeyAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// RotateSMSProviderSigningKeyAnswer503Headers the declared response headers of an HTTP 503 response for RotateSMSProviderSigningKey
+type RotateSMSProviderSigningKeyAnswer503Headers struct {
+	RetryAfter int
+}
+
+type RotateSMSProviderSigningKeyAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RotateSMSProviderSigningKeyReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *RotateSMSProviderSigningKeyAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RotateSMSProviderSigningKeyAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RotateSMSProviderSigningKeyAnswer) GetJSON200() *RotateSMSProviderSigningKeyReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RotateSMSProviderSigningKeyAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RotateSMSProviderSigningKeyAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RotateSMSProviderSigningKeyAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RotateSMSProviderSigningKeyAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r RotateSMSProviderSigningKeyAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r RotateSMSProviderSigningKeyAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RotateSMSProviderSigningKeyAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r RotateSMSProviderSigningKeyAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RotateSMSProviderSigningKeyAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RotateSMSProviderSigningKeyAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RotateSMSProviderSigningKeyAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RotateSMSProviderSigningKeyAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RotateSMSProviderSigningKeyAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RotateSMSProviderSigningKeyAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// TestSMSProviderAnswer401Headers the declared response headers of an HTTP 401 response for TestSMSProvider
+type TestSMSProviderAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// TestSMSProviderAnswer503Headers the declared response headers of an HTTP 503 response for TestSMSProvider
+type TestSMSProviderAnswer503Headers struct {
+	RetryAfter int
+}
+
+type TestSMSProviderAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TestSMSProviderReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *TestSMSProviderAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *TestSMSProviderAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TestSMSProviderAnswer) GetJSON200() *TestSMSProviderReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r TestSMSProviderAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r TestSMSProviderAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r TestSMSProviderAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r TestSMSProviderAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r TestSMSProviderAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r TestSMSProviderAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r TestSMSProviderAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r TestSMSProviderAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r TestSMSProviderAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r TestSMSProviderAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r TestSMSProviderAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TestSMSProviderAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TestSMSProviderAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TestSMSProviderAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateSMTPProviderAnswer401Headers the declared response headers of an HTTP 401 response for CreateSMTPProvider
+type CreateSMTPProviderAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateSMTPProviderAnswer503Headers the declared response headers of an HTTP 503 response for CreateSMTPProvider
+type CreateSMTPProviderAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateSMTPProviderAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateSMTPProviderReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateSMTPProviderAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateSMTPProviderAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateSMTPProviderAnswer) GetJSON201() *CreateSMTPProviderReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateSMTPProviderAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateSMTPProviderAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateSMTPProviderAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateSMTPProviderAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateSMTPProviderAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateSMTPProviderAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateSMTPProviderAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateSMTPProviderAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateSMTPProviderAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateSMTPProviderAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateSMTPProviderAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSMTPProviderAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSMTPProviderAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateSMTPProviderAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchSMTPProvidersAnswer401Headers the declared response headers of an HTTP 401 response for SearchSMTPProviders
+type SearchSMTPProvidersAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchSMTPProvidersAnswer503Headers the declared response headers of an HTTP 503 response for SearchSMTPProviders
+type SearchSMTPProvidersAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchSMTPProvidersAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchSMTPProvidersReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchSMTPProvidersAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchSMTPProvidersAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchSMTPProvidersAnswer) GetJSON200() *SearchSMTPProvidersReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchSMTPProvidersAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchSMTPProvidersAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchSMTPProvidersAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchSMTPProvidersAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchSMTPProvidersAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchSMTPProvidersAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchSMTPProvidersAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchSMTPProvidersAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchSMTPProvidersAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchSMTPProvidersAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchSMTPProvidersAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchSMTPProvidersAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchSMTPProvidersAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchSMTPProvidersAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteSMTPProviderAnswer401Headers the declared response headers of an HTTP 401 response for DeleteSMTPProvider
+type DeleteSMTPProviderAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeleteSMTPProviderAnswer503Headers the declared response headers of an HTTP 503 response for DeleteSMTPProvider
+type DeleteSMTPProviderAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeleteSMTPProviderAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeleteSMTPProviderReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeleteSMTPProviderAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteSMTPProviderAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteSMTPProviderAnswer) GetJSON200() *DeleteSMTPProviderReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteSMTPProviderAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteSMTPProviderAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteSMTPProviderAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteSMTPProviderAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteSMTPProviderAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteSMTPProviderAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteSMTPProviderAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteSMTPProviderAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteSMTPProviderAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteSMTPProviderAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteSMTPProviderAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteSMTPProviderAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetSMTPProviderAnswer401Headers the declared response headers of an HTTP 401 response for GetSMTPProvider
+type GetSMTPProviderAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetSMTPProviderAnswer503Headers the declared response headers of an HTTP 503 response for GetSMTPProvider
+type GetSMTPProviderAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetSMTPProviderAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetSMTPProviderReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetSMTPProviderAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetSMTPProviderAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSMTPProviderAnswer) GetJSON200() *GetSMTPProviderReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetSMTPProviderAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetSMTPProviderAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetSMTPProviderAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetSMTPProviderAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetSMTPProviderAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetSMTPProviderAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetSMTPProviderAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetSMTPProviderAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSMTPProviderAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSMTPProviderAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSMTPProviderAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSMTPProviderAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchSMTPProviderAnswer401Headers the declared response headers of an HTTP 401 response for PatchSMTPProvider
+type PatchSMTPProviderAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchSMTPProviderAnswer503Headers the declared response headers of an HTTP 503 response for PatchSMTPProvider
+type PatchSMTPProviderAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchSMTPProviderAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchSMTPProviderReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchSMTPProviderAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchSMTPProviderAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchSMTPProviderAnswer) GetJSON200() *PatchSMTPProviderReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchSMTPProviderAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchSMTPProviderAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PatchSMTPProviderAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchSMTPProviderAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchSMTPProviderAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchSMTPProviderAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PatchSMTPProviderAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchSMTPProviderAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchSMTPProviderAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchSMTPProviderAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchSMTPProviderAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchSMTPProviderAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchSMTPProviderAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchSMTPProviderAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ActivateSMTPProviderAnswer401Headers the declared response headers of an HTTP 401 response for ActivateSMTPProvider
+type ActivateSMTPProviderAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ActivateSMTPProviderAnswer503Headers the declared response headers of an HTTP 503 response for ActivateSMTPProvider
+type ActivateSMTPProviderAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ActivateSMTPProviderAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ActivateSMTPProviderReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ActivateSMTPProviderAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ActivateSMTPProviderAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ActivateSMTPProviderAnswer) GetJSON200() *ActivateSMTPProviderReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ActivateSMTPProviderAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ActivateSMTPProviderAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ActivateSMTPProviderAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ActivateSMTPProviderAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ActivateSMTPProviderAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ActivateSMTPProviderAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ActivateSMTPProviderAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ActivateSMTPProviderAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ActivateSMTPProviderAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ActivateSMTPProviderAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ActivateSMTPProviderAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ActivateSMTPProviderAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeactivateSMTPProviderAnswer401Headers the declared response headers of an HTTP 401 response for DeactivateSMTPProvider
+type DeactivateSMTPProviderAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeactivateSMTPProviderAnswer503Headers the declared response headers of an HTTP 503 response for DeactivateSMTPProvider
+type DeactivateSMTPProviderAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeactivateSMTPProviderAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeactivateSMTPProviderReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeactivateSMTPProviderAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeactivateSMTPProviderAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeactivateSMTPProviderAnswer) GetJSON200() *DeactivateSMTPProviderReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeactivateSMTPProviderAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeactivateSMTPProviderAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeactivateSMTPProviderAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeactivateSMTPProviderAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeactivateSMTPProviderAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeactivateSMTPProviderAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeactivateSMTPProviderAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeactivateSMTPProviderAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeactivateSMTPProviderAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeactivateSMTPProviderAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeactivateSMTPProviderAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeactivateSMTPProviderAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RotateSMTPProviderSigningKeyAnswer401Headers the declared response headers of an HTTP 401 response for RotateSMTPProviderSigningKey
+type RotateSMTPProviderSigningKeyAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// RotateSMTPProviderSigningKeyAnswer503Headers the declared response headers of an HTTP 503 response for RotateSMTPProviderSigningKey
+type RotateSMTPProviderSigningKeyAnswer503Headers struct {
+	RetryAfter int
+}
+
+type RotateSMTPProviderSigningKeyAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RotateSMTPProviderSigningKeyReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *RotateSMTPProviderSigningKeyAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RotateSMTPProviderSigningKeyAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RotateSMTPProviderSigningKeyAnswer) GetJSON200() *RotateSMTPProviderSigningKeyReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RotateSMTPProviderSigningKeyAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RotateSMTPProviderSigningKeyAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RotateSMTPProviderSigningKeyAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RotateSMTPProviderSigningKeyAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r RotateSMTPProviderSigningKeyAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r RotateSMTPProviderSigningKeyAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RotateSMTPProviderSigningKeyAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r RotateSMTPProviderSigningKeyAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RotateSMTPProviderSigningKeyAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RotateSMTPProviderSigningKeyAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RotateSMTPProviderSigningKeyAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RotateSMTPProviderSigningKeyAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RotateSMTPProviderSigningKeyAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RotateSMTPProviderSigningKeyAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// TestSMTPProviderAnswer401Headers the declared response headers of an HTTP 401 response for TestSMTPProvider
+type TestSMTPProviderAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// TestSMTPProviderAnswer503Headers the declared response headers of an HTTP 503 response for TestSMTPProvider
+type TestSMTPProviderAnswer503Headers struct {
+	RetryAfter int
+}
+
+type TestSMTPProviderAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TestSMTPProviderReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *TestSMTPProviderAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *TestSMTPProviderAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TestSMTPProviderAnswer) GetJSON200() *TestSMTPProviderReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r TestSMTPProviderAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r TestSMTPProviderAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r TestSMTPProviderAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r TestSMTPProviderAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r TestSMTPProviderAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r TestSMTPProviderAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r TestSMTPProviderAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r TestSMTPProviderAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r TestSMTPProviderAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r TestSMTPProviderAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r TestSMTPProviderAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TestSMTPProviderAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TestSMTPProviderAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TestSMTPProviderAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // CreateTargetAnswer401Headers the declared response headers of an HTTP 401 response for CreateTarget
 type CreateTargetAnswer401Headers struct {
 	WWWAuthenticate string
@@ -57572,6 +63098,478 @@ func (c *ClientWithResponses) ProveSessionWithResponse(ctx context.Context, id s
 		return nil, err
 	}
 	return ParseProveSessionAnswer(rsp)
+}
+
+// CreateSMSProviderWithBodyWithResponse Makes a provider of the context
+//
+// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
+//
+// Needs the permission sms.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sms_providers (the `CreateSMSProvider` operationId).
+func (c *ClientWithResponses) CreateSMSProviderWithBodyWithResponse(ctx context.Context, params *CreateSMSProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSMSProviderAnswer, error) {
+	rsp, err := c.CreateSMSProviderWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSMSProviderAnswer(rsp)
+}
+
+// CreateSMSProviderWithResponse Makes a provider of the context
+//
+// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
+//
+// Needs the permission sms.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sms_providers (the `CreateSMSProvider` operationId).
+func (c *ClientWithResponses) CreateSMSProviderWithResponse(ctx context.Context, params *CreateSMSProviderParams, body CreateSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSMSProviderAnswer, error) {
+	rsp, err := c.CreateSMSProvider(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSMSProviderAnswer(rsp)
+}
+
+// SearchSMSProvidersWithBodyWithResponse Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
+//
+// The filters of the list combine with AND.
+//
+// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sms_providers/_search (the `SearchSMSProviders` operationId).
+func (c *ClientWithResponses) SearchSMSProvidersWithBodyWithResponse(ctx context.Context, params *SearchSMSProvidersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchSMSProvidersAnswer, error) {
+	rsp, err := c.SearchSMSProvidersWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchSMSProvidersAnswer(rsp)
+}
+
+// SearchSMSProvidersWithResponse Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
+//
+// The filters of the list combine with AND.
+//
+// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sms_providers/_search (the `SearchSMSProviders` operationId).
+func (c *ClientWithResponses) SearchSMSProvidersWithResponse(ctx context.Context, params *SearchSMSProvidersParams, body SearchSMSProvidersJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchSMSProvidersAnswer, error) {
+	rsp, err := c.SearchSMSProviders(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchSMSProvidersAnswer(rsp)
+}
+
+// DeleteSMSProviderWithResponse Deletes a provider, where it is defined
+//
+// What waits to be sent goes through another one.
+//
+// Needs the permission sms.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/sms_providers/{id} (the `DeleteSMSProvider` operationId).
+func (c *ClientWithResponses) DeleteSMSProviderWithResponse(ctx context.Context, id string, params *DeleteSMSProviderParams, reqEditors ...RequestEditorFn) (*DeleteSMSProviderAnswer, error) {
+	rsp, err := c.DeleteSMSProvider(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteSMSProviderAnswer(rsp)
+}
+
+// GetSMSProviderWithResponse Reads a provider
+//
+// Needs the permission sms.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/sms_providers/{id} (the `GetSMSProvider` operationId).
+func (c *ClientWithResponses) GetSMSProviderWithResponse(ctx context.Context, id string, params *GetSMSProviderParams, reqEditors ...RequestEditorFn) (*GetSMSProviderAnswer, error) {
+	rsp, err := c.GetSMSProvider(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSMSProviderAnswer(rsp)
+}
+
+// PatchSMSProviderWithBodyWithResponse Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/sms_providers/{id} (the `PatchSMSProvider` operationId).
+func (c *ClientWithResponses) PatchSMSProviderWithBodyWithResponse(ctx context.Context, id string, params *PatchSMSProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchSMSProviderAnswer, error) {
+	rsp, err := c.PatchSMSProviderWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchSMSProviderAnswer(rsp)
+}
+
+// PatchSMSProviderWithResponse Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/sms_providers/{id} (the `PatchSMSProvider` operationId).
+func (c *ClientWithResponses) PatchSMSProviderWithResponse(ctx context.Context, id string, params *PatchSMSProviderParams, body PatchSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchSMSProviderAnswer, error) {
+	rsp, err := c.PatchSMSProvider(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchSMSProviderAnswer(rsp)
+}
+
+// ActivateSMSProviderWithResponse Has a context send its text messages through this provider: it becomes active there, and all others that are active there inactive
+//
+// Contexts below are free to have one of their own.
+//
+// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_activate (the `ActivateSMSProvider` operationId).
+func (c *ClientWithResponses) ActivateSMSProviderWithResponse(ctx context.Context, id string, params *ActivateSMSProviderParams, reqEditors ...RequestEditorFn) (*ActivateSMSProviderAnswer, error) {
+	rsp, err := c.ActivateSMSProvider(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseActivateSMSProviderAnswer(rsp)
+}
+
+// DeactivateSMSProviderWithResponse Has a context not send its text messages through this provider
+//
+// Without another one it sends none.
+//
+// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_deactivate (the `DeactivateSMSProvider` operationId).
+func (c *ClientWithResponses) DeactivateSMSProviderWithResponse(ctx context.Context, id string, params *DeactivateSMSProviderParams, reqEditors ...RequestEditorFn) (*DeactivateSMSProviderAnswer, error) {
+	rsp, err := c.DeactivateSMSProvider(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeactivateSMSProviderAnswer(rsp)
+}
+
+// RotateSMSProviderSigningKeyWithBodyWithResponse Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
+//
+// For a while both sign, so that the receiver can be given the new one without losing a call.
+//
+// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_rotate_signing_key (the `RotateSMSProviderSigningKey` operationId).
+func (c *ClientWithResponses) RotateSMSProviderSigningKeyWithBodyWithResponse(ctx context.Context, id string, params *RotateSMSProviderSigningKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateSMSProviderSigningKeyAnswer, error) {
+	rsp, err := c.RotateSMSProviderSigningKeyWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRotateSMSProviderSigningKeyAnswer(rsp)
+}
+
+// RotateSMSProviderSigningKeyWithResponse Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
+//
+// For a while both sign, so that the receiver can be given the new one without losing a call.
+//
+// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_rotate_signing_key (the `RotateSMSProviderSigningKey` operationId).
+func (c *ClientWithResponses) RotateSMSProviderSigningKeyWithResponse(ctx context.Context, id string, params *RotateSMSProviderSigningKeyParams, body RotateSMSProviderSigningKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateSMSProviderSigningKeyAnswer, error) {
+	rsp, err := c.RotateSMSProviderSigningKey(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRotateSMSProviderSigningKeyAnswer(rsp)
+}
+
+// TestSMSProviderWithBodyWithResponse Sends one text message through this provider, active or not, and answers what came of it
+//
+// It changes nothing.
+//
+// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_test (the `TestSMSProvider` operationId).
+func (c *ClientWithResponses) TestSMSProviderWithBodyWithResponse(ctx context.Context, id string, params *TestSMSProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestSMSProviderAnswer, error) {
+	rsp, err := c.TestSMSProviderWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestSMSProviderAnswer(rsp)
+}
+
+// TestSMSProviderWithResponse Sends one text message through this provider, active or not, and answers what came of it
+//
+// It changes nothing.
+//
+// Needs the permission sms.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sms_providers/{id}/_test (the `TestSMSProvider` operationId).
+func (c *ClientWithResponses) TestSMSProviderWithResponse(ctx context.Context, id string, params *TestSMSProviderParams, body TestSMSProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*TestSMSProviderAnswer, error) {
+	rsp, err := c.TestSMSProvider(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestSMSProviderAnswer(rsp)
+}
+
+// CreateSMTPProviderWithBodyWithResponse Makes a provider of the context
+//
+// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
+//
+// Needs the permission smtp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/smtp_providers (the `CreateSMTPProvider` operationId).
+func (c *ClientWithResponses) CreateSMTPProviderWithBodyWithResponse(ctx context.Context, params *CreateSMTPProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSMTPProviderAnswer, error) {
+	rsp, err := c.CreateSMTPProviderWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSMTPProviderAnswer(rsp)
+}
+
+// CreateSMTPProviderWithResponse Makes a provider of the context
+//
+// It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
+//
+// Needs the permission smtp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/smtp_providers (the `CreateSMTPProvider` operationId).
+func (c *ClientWithResponses) CreateSMTPProviderWithResponse(ctx context.Context, params *CreateSMTPProviderParams, body CreateSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSMTPProviderAnswer, error) {
+	rsp, err := c.CreateSMTPProvider(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSMTPProviderAnswer(rsp)
+}
+
+// SearchSMTPProvidersWithBodyWithResponse Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
+//
+// The filters of the list combine with AND.
+//
+// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/smtp_providers/_search (the `SearchSMTPProviders` operationId).
+func (c *ClientWithResponses) SearchSMTPProvidersWithBodyWithResponse(ctx context.Context, params *SearchSMTPProvidersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchSMTPProvidersAnswer, error) {
+	rsp, err := c.SearchSMTPProvidersWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchSMTPProvidersAnswer(rsp)
+}
+
+// SearchSMTPProvidersWithResponse Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read
+//
+// The filters of the list combine with AND.
+//
+// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/smtp_providers/_search (the `SearchSMTPProviders` operationId).
+func (c *ClientWithResponses) SearchSMTPProvidersWithResponse(ctx context.Context, params *SearchSMTPProvidersParams, body SearchSMTPProvidersJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchSMTPProvidersAnswer, error) {
+	rsp, err := c.SearchSMTPProviders(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchSMTPProvidersAnswer(rsp)
+}
+
+// DeleteSMTPProviderWithResponse Deletes a provider, where it is defined
+//
+// What waits to be sent goes through another one.
+//
+// Needs the permission smtp.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/smtp_providers/{id} (the `DeleteSMTPProvider` operationId).
+func (c *ClientWithResponses) DeleteSMTPProviderWithResponse(ctx context.Context, id string, params *DeleteSMTPProviderParams, reqEditors ...RequestEditorFn) (*DeleteSMTPProviderAnswer, error) {
+	rsp, err := c.DeleteSMTPProvider(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteSMTPProviderAnswer(rsp)
+}
+
+// GetSMTPProviderWithResponse Reads a provider
+//
+// Needs the permission smtp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/smtp_providers/{id} (the `GetSMTPProvider` operationId).
+func (c *ClientWithResponses) GetSMTPProviderWithResponse(ctx context.Context, id string, params *GetSMTPProviderParams, reqEditors ...RequestEditorFn) (*GetSMTPProviderAnswer, error) {
+	rsp, err := c.GetSMTPProvider(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSMTPProviderAnswer(rsp)
+}
+
+// PatchSMTPProviderWithBodyWithResponse Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/smtp_providers/{id} (the `PatchSMTPProvider` operationId).
+func (c *ClientWithResponses) PatchSMTPProviderWithBodyWithResponse(ctx context.Context, id string, params *PatchSMTPProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchSMTPProviderAnswer, error) {
+	rsp, err := c.PatchSMTPProviderWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchSMTPProviderAnswer(rsp)
+}
+
+// PatchSMTPProviderWithResponse Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/smtp_providers/{id} (the `PatchSMTPProvider` operationId).
+func (c *ClientWithResponses) PatchSMTPProviderWithResponse(ctx context.Context, id string, params *PatchSMTPProviderParams, body PatchSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchSMTPProviderAnswer, error) {
+	rsp, err := c.PatchSMTPProvider(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchSMTPProviderAnswer(rsp)
+}
+
+// ActivateSMTPProviderWithResponse Has a context send its e-mails through this provider: it becomes active there, and all others that are active there inactive
+//
+// Contexts below are free to have one of their own.
+//
+// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_activate (the `ActivateSMTPProvider` operationId).
+func (c *ClientWithResponses) ActivateSMTPProviderWithResponse(ctx context.Context, id string, params *ActivateSMTPProviderParams, reqEditors ...RequestEditorFn) (*ActivateSMTPProviderAnswer, error) {
+	rsp, err := c.ActivateSMTPProvider(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseActivateSMTPProviderAnswer(rsp)
+}
+
+// DeactivateSMTPProviderWithResponse Has a context not send its e-mails through this provider
+//
+// Without another one it sends none.
+//
+// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_deactivate (the `DeactivateSMTPProvider` operationId).
+func (c *ClientWithResponses) DeactivateSMTPProviderWithResponse(ctx context.Context, id string, params *DeactivateSMTPProviderParams, reqEditors ...RequestEditorFn) (*DeactivateSMTPProviderAnswer, error) {
+	rsp, err := c.DeactivateSMTPProvider(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeactivateSMTPProviderAnswer(rsp)
+}
+
+// RotateSMTPProviderSigningKeyWithBodyWithResponse Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
+//
+// For a while both sign, so that the receiver can be given the new one without losing a call.
+//
+// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_rotate_signing_key (the `RotateSMTPProviderSigningKey` operationId).
+func (c *ClientWithResponses) RotateSMTPProviderSigningKeyWithBodyWithResponse(ctx context.Context, id string, params *RotateSMTPProviderSigningKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateSMTPProviderSigningKeyAnswer, error) {
+	rsp, err := c.RotateSMTPProviderSigningKeyWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRotateSMTPProviderSigningKeyAnswer(rsp)
+}
+
+// RotateSMTPProviderSigningKeyWithResponse Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined
+//
+// For a while both sign, so that the receiver can be given the new one without losing a call.
+//
+// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_rotate_signing_key (the `RotateSMTPProviderSigningKey` operationId).
+func (c *ClientWithResponses) RotateSMTPProviderSigningKeyWithResponse(ctx context.Context, id string, params *RotateSMTPProviderSigningKeyParams, body RotateSMTPProviderSigningKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateSMTPProviderSigningKeyAnswer, error) {
+	rsp, err := c.RotateSMTPProviderSigningKey(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRotateSMTPProviderSigningKeyAnswer(rsp)
+}
+
+// TestSMTPProviderWithBodyWithResponse Sends one e-mail through this provider, active or not, and answers what came of it
+//
+// It changes nothing.
+//
+// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_test (the `TestSMTPProvider` operationId).
+func (c *ClientWithResponses) TestSMTPProviderWithBodyWithResponse(ctx context.Context, id string, params *TestSMTPProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestSMTPProviderAnswer, error) {
+	rsp, err := c.TestSMTPProviderWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestSMTPProviderAnswer(rsp)
+}
+
+// TestSMTPProviderWithResponse Sends one e-mail through this provider, active or not, and answers what came of it
+//
+// It changes nothing.
+//
+// Needs the permission smtp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/smtp_providers/{id}/_test (the `TestSMTPProvider` operationId).
+func (c *ClientWithResponses) TestSMTPProviderWithResponse(ctx context.Context, id string, params *TestSMTPProviderParams, body TestSMTPProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*TestSMTPProviderAnswer, error) {
+	rsp, err := c.TestSMTPProvider(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestSMTPProviderAnswer(rsp)
 }
 
 // CreateTargetWithBodyWithResponse Registers an endpoint that executions can call
@@ -72633,6 +78631,2036 @@ func ParseProveSessionAnswer(rsp *http.Response) (*ProveSessionAnswer, error) {
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers ProveSessionAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateSMSProviderAnswer parses an HTTP response from a CreateSMSProviderWithResponse call
+func ParseCreateSMSProviderAnswer(rsp *http.Response) (*CreateSMSProviderAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSMSProviderAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateSMSProviderReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateSMSProviderAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateSMSProviderAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchSMSProvidersAnswer parses an HTTP response from a SearchSMSProvidersWithResponse call
+func ParseSearchSMSProvidersAnswer(rsp *http.Response) (*SearchSMSProvidersAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchSMSProvidersAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchSMSProvidersReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchSMSProvidersAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchSMSProvidersAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteSMSProviderAnswer parses an HTTP response from a DeleteSMSProviderWithResponse call
+func ParseDeleteSMSProviderAnswer(rsp *http.Response) (*DeleteSMSProviderAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteSMSProviderAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeleteSMSProviderReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeleteSMSProviderAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteSMSProviderAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetSMSProviderAnswer parses an HTTP response from a GetSMSProviderWithResponse call
+func ParseGetSMSProviderAnswer(rsp *http.Response) (*GetSMSProviderAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSMSProviderAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetSMSProviderReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetSMSProviderAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetSMSProviderAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchSMSProviderAnswer parses an HTTP response from a PatchSMSProviderWithResponse call
+func ParsePatchSMSProviderAnswer(rsp *http.Response) (*PatchSMSProviderAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchSMSProviderAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchSMSProviderReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchSMSProviderAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchSMSProviderAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseActivateSMSProviderAnswer parses an HTTP response from a ActivateSMSProviderWithResponse call
+func ParseActivateSMSProviderAnswer(rsp *http.Response) (*ActivateSMSProviderAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ActivateSMSProviderAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ActivateSMSProviderReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ActivateSMSProviderAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ActivateSMSProviderAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeactivateSMSProviderAnswer parses an HTTP response from a DeactivateSMSProviderWithResponse call
+func ParseDeactivateSMSProviderAnswer(rsp *http.Response) (*DeactivateSMSProviderAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeactivateSMSProviderAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeactivateSMSProviderReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeactivateSMSProviderAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeactivateSMSProviderAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRotateSMSProviderSigningKeyAnswer parses an HTTP response from a RotateSMSProviderSigningKeyWithResponse call
+func ParseRotateSMSProviderSigningKeyAnswer(rsp *http.Response) (*RotateSMSProviderSigningKeyAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RotateSMSProviderSigningKeyAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RotateSMSProviderSigningKeyReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers RotateSMSProviderSigningKeyAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers RotateSMSProviderSigningKeyAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseTestSMSProviderAnswer parses an HTTP response from a TestSMSProviderWithResponse call
+func ParseTestSMSProviderAnswer(rsp *http.Response) (*TestSMSProviderAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TestSMSProviderAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TestSMSProviderReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers TestSMSProviderAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers TestSMSProviderAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateSMTPProviderAnswer parses an HTTP response from a CreateSMTPProviderWithResponse call
+func ParseCreateSMTPProviderAnswer(rsp *http.Response) (*CreateSMTPProviderAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSMTPProviderAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateSMTPProviderReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateSMTPProviderAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateSMTPProviderAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchSMTPProvidersAnswer parses an HTTP response from a SearchSMTPProvidersWithResponse call
+func ParseSearchSMTPProvidersAnswer(rsp *http.Response) (*SearchSMTPProvidersAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchSMTPProvidersAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchSMTPProvidersReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchSMTPProvidersAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchSMTPProvidersAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteSMTPProviderAnswer parses an HTTP response from a DeleteSMTPProviderWithResponse call
+func ParseDeleteSMTPProviderAnswer(rsp *http.Response) (*DeleteSMTPProviderAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteSMTPProviderAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeleteSMTPProviderReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeleteSMTPProviderAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteSMTPProviderAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetSMTPProviderAnswer parses an HTTP response from a GetSMTPProviderWithResponse call
+func ParseGetSMTPProviderAnswer(rsp *http.Response) (*GetSMTPProviderAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSMTPProviderAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetSMTPProviderReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetSMTPProviderAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetSMTPProviderAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchSMTPProviderAnswer parses an HTTP response from a PatchSMTPProviderWithResponse call
+func ParsePatchSMTPProviderAnswer(rsp *http.Response) (*PatchSMTPProviderAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchSMTPProviderAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchSMTPProviderReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchSMTPProviderAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchSMTPProviderAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseActivateSMTPProviderAnswer parses an HTTP response from a ActivateSMTPProviderWithResponse call
+func ParseActivateSMTPProviderAnswer(rsp *http.Response) (*ActivateSMTPProviderAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ActivateSMTPProviderAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ActivateSMTPProviderReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ActivateSMTPProviderAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ActivateSMTPProviderAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeactivateSMTPProviderAnswer parses an HTTP response from a DeactivateSMTPProviderWithResponse call
+func ParseDeactivateSMTPProviderAnswer(rsp *http.Response) (*DeactivateSMTPProviderAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeactivateSMTPProviderAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeactivateSMTPProviderReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeactivateSMTPProviderAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeactivateSMTPProviderAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRotateSMTPProviderSigningKeyAnswer parses an HTTP response from a RotateSMTPProviderSigningKeyWithResponse call
+func ParseRotateSMTPProviderSigningKeyAnswer(rsp *http.Response) (*RotateSMTPProviderSigningKeyAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RotateSMTPProviderSigningKeyAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RotateSMTPProviderSigningKeyReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers RotateSMTPProviderSigningKeyAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers RotateSMTPProviderSigningKeyAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseTestSMTPProviderAnswer parses an HTTP response from a TestSMTPProviderWithResponse call
+func ParseTestSMTPProviderAnswer(rsp *http.Response) (*TestSMTPProviderAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TestSMTPProviderAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TestSMTPProviderReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers TestSMTPProviderAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers TestSMTPProviderAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {

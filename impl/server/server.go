@@ -157,7 +157,7 @@ func New(c Config) (*Server, error) {
 	// From what knows nobody to what knows all: each is made of those before it, and what
 	// remembers something of the database says so.
 	s.messages = &message.Worker{DB: c.DB, Now: c.Now, Logger: c.Logger, Sender: c.Sender, Keep: c.Dev != nil}
-	s.env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: s.memory.forget}
+	s.env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: s.memory.forget, Origin: s.origin}
 	roles, err := policy.NewRoles()
 	if err != nil {
 		return nil, err
@@ -201,6 +201,7 @@ func New(c Config) (*Server, error) {
 			return s.issuer(r.Host, instance)
 		},
 	})
+	s.memory.of(s.pages.Forget)
 	s.public = oidc.New(oidc.Config{
 		Env: endpoint.Env{
 			Env: s.env, Instance: instances.Public, Issuer: s.issuer, Refuse: s.refuse, Pages: s.pages, Logger: c.Logger, Dev: c.Dev != nil,
@@ -253,18 +254,25 @@ func (s *Server) https() bool { return s.External.Scheme != "http" }
 // else of the request decides (SEC-215, SEC-220), but in development, where it is
 // what was asked for.
 func (s *Server) issuer(host string, instance *policy.Instance) string {
-	scheme := "http"
-	if s.https() {
-		scheme = "https"
-	}
 	if s.Dev != nil {
-		return scheme + "://" + strings.ToLower(host)
+		return s.scheme() + "://" + strings.ToLower(host)
 	}
-	issuer := scheme + "://" + instance.Host
+	return s.origin(instance.Host)
+}
+
+func (s *Server) scheme() string {
+	if s.https() {
+		return "https"
+	}
+	return "http"
+}
+
+// origin returns the origin at a domain, for what knows no request.
+func (s *Server) origin(domain string) string {
 	if s.External.Port != "" {
-		issuer += ":" + s.External.Port
+		domain += ":" + s.External.Port
 	}
-	return issuer
+	return s.scheme() + "://" + domain
 }
 
 func newHTTP(handler http.Handler, c Config) *http.Server {

@@ -24,6 +24,8 @@ import (
 	schemav3 "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
 	settingsv3 "github.com/writ-id/writ/gen/proto/writ/settings/v3alpha"
+	smsv3 "github.com/writ-id/writ/gen/proto/writ/sms/v3alpha"
+	smtpv3 "github.com/writ-id/writ/gen/proto/writ/smtp/v3alpha"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/api/action"
 	"github.com/writ-id/writ/impl/api/app"
@@ -39,11 +41,14 @@ import (
 	"github.com/writ-id/writ/impl/api/instance"
 	"github.com/writ-id/writ/impl/api/language"
 	"github.com/writ-id/writ/impl/api/membership"
+	"github.com/writ-id/writ/impl/api/message"
 	"github.com/writ-id/writ/impl/api/org"
 	"github.com/writ-id/writ/impl/api/project"
+	"github.com/writ-id/writ/impl/api/provider"
 	"github.com/writ-id/writ/impl/api/schema"
 	"github.com/writ-id/writ/impl/api/session"
 	"github.com/writ-id/writ/impl/api/user"
+	"github.com/writ-id/writ/impl/core/courier"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/secret"
@@ -58,6 +63,8 @@ type Services struct {
 	Sessions *session.Service
 	Users    *user.Service
 	Apps     *app.Service
+	SMTP     *provider.SMTP
+	SMS      *provider.SMS
 	IDPs     *idp.Service
 	Links    *idplink.Service
 
@@ -69,6 +76,7 @@ type Services struct {
 type common struct {
 	roles      *policy.Roles
 	targets    *webhook.Caller
+	courier    *courier.Courier
 	sealer     secret.Sealer
 	operations *policy.Operations
 	rules      *policy.Validator
@@ -90,7 +98,7 @@ func serve[S any](description *grpc.ServiceDesc, mount func(*wire.Transports, S,
 // is served is what conditions can name, what the reference page lists and what
 // reflection shows.
 func NewServices(env resource.Env, roles *policy.Roles, targets *webhook.Caller, sealer secret.Sealer) (*Services, error) {
-	c := common{roles: roles, targets: targets, sealer: sealer}
+	c := common{roles: roles, targets: targets, courier: courier.New(targets.Out, targets.Now), sealer: sealer}
 	names := []string{actionv3.ServiceActions_ServiceDesc.ServiceName}
 	for _, one := range c.others(env).all {
 		names = append(names, one.description.ServiceName)
@@ -118,20 +126,22 @@ func (c common) others(env resource.Env) *Services {
 	roles := c.roles
 	domains, memberships, factors := domain.New(env, c.targets.Out), membership.New(env, roles), authenticator.NewFactors(env, c.sealer)
 	orgs, users, apps := org.New(env, domains), user.New(env), app.New(env)
-	idps, links := idp.New(env, c.sealer), idplink.New(env)
-	sessions := session.New(env, factors, users)
+	sessions, links, idps := session.New(env, factors, users), idplink.New(env), idp.New(env, c.sealer)
 	owners := instance.Owners{Domains: domains, Orgs: orgs, Users: users, Memberships: memberships}
-	return &Services{common: c, Sessions: sessions, Users: users, Apps: apps, IDPs: idps, Links: links, all: []service{
+	carriers := provider.Config{Env: env, Sealer: c.sealer, Courier: c.courier, Caller: c.targets}
+	smtp, sms := provider.NewSMTP(carriers), provider.NewSMS(carriers)
+	return &Services{common: c, Sessions: sessions, Users: users, Apps: apps, IDPs: idps, Links: links, SMTP: smtp, SMS: sms, all: []service{
 		serve[appv3.ServiceAppsServer](&appv3.ServiceApps_ServiceDesc, appv3.MountServiceApps, apps),
 		serve[authenticatorv3.ServiceUserAuthenticatorsServer](&authenticatorv3.ServiceUserAuthenticators_ServiceDesc, authenticatorv3.MountServiceUserAuthenticators, authenticator.New(env, factors)),
 		serve[settingsv3.ServiceBrandingSettingsServer](&settingsv3.ServiceBrandingSettings_ServiceDesc, settingsv3.MountServiceBrandingSettings, branding.New(env)),
+		serve[settingsv3.ServiceMessageTextSettingsServer](&settingsv3.ServiceMessageTextSettings_ServiceDesc, settingsv3.MountServiceMessageTextSettings, message.NewTexts(env)),
 		serve[actionv3.ServiceDeliveriesServer](&actionv3.ServiceDeliveries_ServiceDesc, actionv3.MountServiceDeliveries, delivery.New(env)),
 		serve[domainv3.ServiceDomainsServer](&domainv3.ServiceDomains_ServiceDesc, domainv3.MountServiceDomains, domains),
 		serve[eventv3.ServiceEventsServer](&eventv3.ServiceEvents_ServiceDesc, eventv3.MountServiceEvents, audit.New(env)),
 		serve[featurev2.ServiceFeaturesServer](&featurev2.ServiceFeatures_ServiceDesc, featurev2.MountServiceFeatures, feature.New(env)),
 		serve[grantv3.ServiceGrantsServer](&grantv3.ServiceGrants_ServiceDesc, grantv3.MountServiceGrants, grant.New(env)),
-		serve[idpv3.ServiceUserIDPLinksServer](&idpv3.ServiceUserIDPLinks_ServiceDesc, idpv3.MountServiceUserIDPLinks, links),
 		serve[idpv3.ServiceIdentityProvidersServer](&idpv3.ServiceIdentityProviders_ServiceDesc, idpv3.MountServiceIdentityProviders, idps),
+		serve[idpv3.ServiceUserIDPLinksServer](&idpv3.ServiceUserIDPLinks_ServiceDesc, idpv3.MountServiceUserIDPLinks, links),
 		serve[instancev3.ServiceInstancesServer](&instancev3.ServiceInstances_ServiceDesc, instancev3.MountServiceInstances, instance.New(env, owners, roles)),
 		serve[languagev3.ServiceLanguageSettingsServer](&languagev3.ServiceLanguageSettings_ServiceDesc, languagev3.MountServiceLanguageSettings, language.New(env)),
 		serve[membershipv3.ServiceMembershipsServer](&membershipv3.ServiceMemberships_ServiceDesc, membershipv3.MountServiceMemberships, memberships),
@@ -139,6 +149,8 @@ func (c common) others(env resource.Env) *Services {
 		serve[projectv3.ServiceProjectsServer](&projectv3.ServiceProjects_ServiceDesc, projectv3.MountServiceProjects, project.New(env, memberships)),
 		serve[schemav3.ServiceUserSchemasServer](&schemav3.ServiceUserSchemas_ServiceDesc, schemav3.MountServiceUserSchemas, schema.New(env)),
 		serve[sessionv3.ServiceSessionsServer](&sessionv3.ServiceSessions_ServiceDesc, sessionv3.MountServiceSessions, sessions),
+		serve[smsv3.ServiceSMSProvidersServer](&smsv3.ServiceSMSProviders_ServiceDesc, smsv3.MountServiceSMSProviders, sms),
+		serve[smtpv3.ServiceSMTPProvidersServer](&smtpv3.ServiceSMTPProviders_ServiceDesc, smtpv3.MountServiceSMTPProviders, smtp),
 		serve[userv3.ServiceUsersServer](&userv3.ServiceUsers_ServiceDesc, userv3.MountServiceUsers, users),
 	}}
 }

@@ -175,6 +175,32 @@ $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
+CREATE OR REPLACE FUNCTION sms_providers_gone() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM append_event(g.instance_id, 'sms_provider', g.id, 'sms.provider.removed', jsonb_strip_nulls(jsonb_build_object('name', g.name)),
+        coalesce(nullif(current_setting('writ.actor', true), ''), 'system'), (CASE WHEN g.org_id IS NULL THEN 2 ELSE 3 END)::smallint, coalesce(g.org_id, g.instance_id),
+        coalesce(nullif(current_setting('writ.now', true), '')::timestamptz, now()))
+    FROM gone_rows g
+    WHERE NOT EXISTS (SELECT FROM events e WHERE e.instance_id = g.instance_id AND e.sequence = g.sequence AND e.event_type IN ('sms.provider.removed'));
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE OR REPLACE FUNCTION smtp_providers_gone() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM append_event(g.instance_id, 'smtp_provider', g.id, 'smtp.provider.removed', jsonb_strip_nulls(jsonb_build_object('name', g.name)),
+        coalesce(nullif(current_setting('writ.actor', true), ''), 'system'), (CASE WHEN g.org_id IS NULL THEN 2 ELSE 3 END)::smallint, coalesce(g.org_id, g.instance_id),
+        coalesce(nullif(current_setting('writ.now', true), '')::timestamptz, now()))
+    FROM gone_rows g
+    WHERE NOT EXISTS (SELECT FROM events e WHERE e.instance_id = g.instance_id AND e.sequence = g.sequence AND e.event_type IN ('smtp.provider.removed'));
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
 CREATE OR REPLACE FUNCTION targets_gone() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM append_event(g.instance_id, 'target', g.id, 'target.removed', '{}',
@@ -244,7 +270,7 @@ DO $$
 DECLARE
     of_table text;
 BEGIN
-    FOREACH of_table IN ARRAY ARRAY['app_keys', 'apps', 'domains', 'idp_links', 'idps', 'machine_keys', 'memberships', 'organizations', 'personal_access_tokens', 'project_grants', 'project_roles', 'projects', 'sessions', 'targets', 'user_grants', 'user_metadata', 'user_schemas', 'users'] LOOP
+    FOREACH of_table IN ARRAY ARRAY['app_keys', 'apps', 'domains', 'idp_links', 'idps', 'machine_keys', 'memberships', 'organizations', 'personal_access_tokens', 'project_grants', 'project_roles', 'projects', 'sessions', 'sms_providers', 'smtp_providers', 'targets', 'user_grants', 'user_metadata', 'user_schemas', 'users'] LOOP
         IF NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = of_table::regclass AND tgname = of_table || '_gone') THEN
             EXECUTE format('CREATE TRIGGER %1$I AFTER DELETE ON %2$I REFERENCING OLD TABLE AS gone_rows FOR EACH STATEMENT EXECUTE FUNCTION %1$I()', of_table || '_gone', of_table);
         END IF;

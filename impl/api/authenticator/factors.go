@@ -84,8 +84,11 @@ func (f *Factors) Issue(ctx context.Context, tx pgx.Tx, purpose Purpose, row *db
 		Recipient: row.Address, Language: user.PreferredLanguage,
 		Data: message.Data{Code: code, Minutes: int(codeLifetime.Minutes()), Domain: domain, Name: user.DisplayName},
 	}
-	if row.Type == typeEmail {
+	switch {
+	case row.Type == typeEmail:
 		m.Kind, m.Template = message.Email, "otp_email"
+	case purpose == Registration:
+		m.Template = "verify_phone"
 	}
 	return "", message.Queue(ctx, tx, &f.Env, m)
 }

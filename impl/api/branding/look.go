@@ -2,6 +2,7 @@ package branding
 
 import (
 	"fmt"
+	"image"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -109,4 +110,31 @@ func (p *Palette) css() string {
 		fmt.Fprintf(&b, "--%s:%s;", one.name, one.value)
 	}
 	return b.String()
+}
+
+// Link is a link to a page of the tenant.
+type Link struct{ Text, Href string }
+
+// labels are the words of the links, by language.
+var labels = map[string][3]string{
+	"de": {"Nutzungsbedingungen", "Datenschutz", "Hilfe"},
+	"en": {"Terms", "Privacy", "Help"},
+}
+
+// Links returns the links that are set, in a language.
+func (l *Look) Links(language string) (links []Link) {
+	for i, href := range []string{l.Terms, l.Privacy, l.Help} {
+		if href != "" {
+			links = append(links, Link{labels[language][i], href})
+		}
+	}
+	return links
+}
+
+// Swaps reports whether dark backgrounds have a logo of their own.
+func (l *Look) Swaps() bool { return l.LogoLight.GetUrl() != l.LogoDark.GetUrl() }
+
+// Shown returns the size that a picture is shown in, in points.
+func Shown(picture *settingsv3.StoredImage) image.Point {
+	return fit(image.Pt(int(picture.GetWidth()), int(picture.GetHeight())), image.Pt(logoRoom.X/3, logoRoom.Y/3))
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/writ-id/writ/gen/db"
-	languages "github.com/writ-id/writ/impl/api/language"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/setting"
 )
@@ -38,7 +37,7 @@ func (k Kind) String() string {
 type Message struct {
 	InstanceID, OrgID, UserID string
 	Kind                      Kind
-	Template                  string // a text of package texts
+	Template                  string // a kind of message: kinds
 	Recipient                 string // an e-mail address or a phone number
 	Language                  string // what the user prefers; the settings decide where it is not offered
 	Data                      Data
@@ -51,6 +50,8 @@ type Data struct {
 	Domain  string // where it is good
 	Name    string // of the user
 	Link    string // to a page of ours; '' in texts without one
+
+	Username string // a new one
 }
 
 // payload is the part of a message that may hold a code.
@@ -67,19 +68,15 @@ const hourlyLimit = 50
 
 // Queue queues a message within tx, in the words it will be sent with.
 func Queue(ctx context.Context, tx db.DBTX, env *resource.Env, m *Message) error {
-	said, err := setting.Read(ctx, tx, m.InstanceID, m.OrgID, languages.Subject)
+	said, err := setting.Read(ctx, tx, m.InstanceID, m.OrgID, subjects(m.Template)...)
 	if err != nil {
 		return err
 	}
-	offered, err := languages.Offered(said)
+	language, words, err := render(m, said, env.OriginOf(m.Data.Domain))
 	if err != nil {
 		return err
 	}
-	language, text, err := render(m, offered)
-	if err != nil {
-		return err
-	}
-	body, err := json.Marshal(text)
+	body, err := json.Marshal(words)
 	if err != nil {
 		return err
 	}

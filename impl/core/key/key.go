@@ -19,6 +19,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lestrrat-go/jwx/v3/jwk"
+
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/secret"
 )
@@ -37,14 +39,17 @@ const (
 	rsaPrivateBlock = "RSA PRIVATE KEY" // PKCS #1
 )
 
-// Parse reads a public key from PEM and returns it with its canonical PEM. It
+// Parse reads a public key from PEM or a JWK and returns it with its canonical PEM. It
 // accepts RSA from 2048 bits, ECDSA on P-256, P-384 and P-521, and Ed25519. The
 // text of an error is fit for the sender: it never quotes the input, which may be
 // a private key by mistake.
 func Parse(text string) (crypto.PublicKey, string, error) {
+	if strings.HasPrefix(strings.TrimSpace(text), "{") {
+		return parseJWK([]byte(text))
+	}
 	block, rest := pem.Decode([]byte(text))
 	if block == nil {
-		return nil, "", errors.New("not a public key in PEM")
+		return nil, "", errors.New("not a public key in PEM, and no JWK")
 	}
 	if len(bytes.TrimSpace(rest)) > 0 {
 		return nil, "", errors.New("more than one PEM block, or text after it")
@@ -53,7 +58,7 @@ func Parse(text string) (crypto.PublicKey, string, error) {
 	var err error
 	switch {
 	case strings.Contains(block.Type, "PRIVATE"):
-		return nil, "", errors.New("a private key: keep it, and send the public one; as it has been sent, it should not be used any more")
+		return nil, "", errPrivate
 	case strings.Contains(block.Type, "CERTIFICATE"):
 		return nil, "", errors.New("a certificate: send the public key only")
 	case block.Type == publicBlock:
@@ -64,8 +69,34 @@ func Parse(text string) (crypto.PublicKey, string, error) {
 		return nil, "", errors.New("not a public key in PEM")
 	}
 	if err != nil {
-		return nil, "", errors.New("the public key cannot be read")
+		return nil, "", errUnreadable
 	}
+	return checked(public)
+}
+
+var (
+	errPrivate    = errors.New("a private key: keep it, and send the public one; as it has been sent, it should not be used any more")
+	errUnreadable = errors.New("the public key cannot be read")
+)
+
+// parseJWK reads a public key from a JWK (RFC 7517).
+func parseJWK(text []byte) (crypto.PublicKey, string, error) {
+	read, err := jwk.ParseKey(text)
+	if err != nil {
+		return nil, "", errUnreadable
+	}
+	if private, err := jwk.IsPrivateKey(read); err != nil || private { // err: of a secret that is shared
+		return nil, "", errPrivate
+	}
+	var public any
+	if err := jwk.Export(read, &public); err != nil {
+		return nil, "", errUnreadable
+	}
+	return checked(public)
+}
+
+// checked returns a public key that may be used, with its PEM.
+func checked(public any) (crypto.PublicKey, string, error) {
 	if err := check(public); err != nil {
 		return nil, "", err
 	}

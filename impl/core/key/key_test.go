@@ -8,11 +8,15 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"math/big"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lestrrat-go/jwx/v3/jwk"
 
 	"github.com/writ-id/writ/impl/core/key"
 )
@@ -78,6 +82,52 @@ func TestSEC056_WhichKeysAreAccepted(t *testing.T) {
 		}
 		if err == nil && (!strings.HasPrefix(canonical, "-----BEGIN PUBLIC KEY-----\n") || strings.Contains(canonical, "PRIVATE")) {
 			t.Errorf("%s: got %s", test.name, canonical)
+		}
+	}
+}
+
+func TestSEC056_AKeyIsAcceptedAsJWKToo(t *testing.T) {
+	t.Parallel()
+	pair := func(signer crypto.Signer, err error) crypto.Signer {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return signer
+	}
+	_, ed, _ := ed25519.GenerateKey(rand.Reader)
+	strong, weak := pair(rsa.GenerateKey(rand.Reader, 2048)), pair(rsa.GenerateKey(rand.Reader, 1024))
+	curved := pair(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	text := func(of any) string {
+		made, err := jwk.Import(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(made)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	for name, signer := range map[string]crypto.Signer{"RSA": strong, "P-256": curved, "Ed25519": ed} {
+		want, err := key.PEM(signer.Public())
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, got, err := key.Parse(text(signer.Public()))
+		if err != nil || got != want || !read.(interface{ Equal(crypto.PublicKey) bool }).Equal(signer.Public()) {
+			t.Errorf("%s: got %v %s, %v", name, read, got, err)
+		}
+		if _, _, err := key.Parse(text(signer)); err == nil || !strings.Contains(err.Error(), "private") {
+			t.Errorf("the private key of %s: %v", name, err)
+		}
+	}
+	for name, bad := range map[string]string{
+		"short": `{"kty":"RSA","e":"AQAB","n":"` + base64.RawURLEncoding.EncodeToString(weak.Public().(*rsa.PublicKey).N.Bytes()) + `"}`, "shared": `{"kty":"oct","k":"c2VjcmV0"}`, "a set": `{"keys":[` + text(strong.Public()) + `]}`, "half": `{"kty":"RSA","n":"AQAB"}`,
+		"off the curve": `{"kty":"EC","crv":"P-256","x":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE","y":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE"}`,
+		"encryption":    `{"kty":"OKP","crv":"X25519","x":"hSDwCYkwp1R0i33ctD73Wg2_Og0mOBr066SpjqqbTmo"}`, "no JSON": `{"kty"`,
+	} {
+		if _, _, err := key.Parse(bad); err == nil || strings.Contains(err.Error(), "kty") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -1,5 +1,5 @@
 // Package outgoing makes the calls to addresses that tenants choose: webhook
-// targets, domain validation, notification hooks. There is one client for all of
+// targets, domain validation, notification hooks, mail servers. There is one client for all of
 // them (SEC-250), and it decides by the address it really dials (SEC-251): what
 // is not a public address is refused unless the operator allows it (SEC-252).
 package outgoing
@@ -7,6 +7,7 @@ package outgoing
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -33,6 +34,8 @@ type Config struct {
 	Resolver string
 	// Ports maps ports to others, for tests whose servers cannot have port 80.
 	Ports map[string]string
+	// Roots are whom the certificates of servers have to be from; nil is the system's.
+	Roots *x509.CertPool
 	// Origins maps origins to those that stand in for them, for tests of what always
 	// calls the same server of somebody else.
 	Origins map[string]string
@@ -80,6 +83,9 @@ func New(c Config) *Client {
 		}}
 	}
 	client.dialer = &net.Dialer{Timeout: connectTimeout, Resolver: client.resolver, Control: client.control}
+	if c.Roots != nil {
+		client.tls = &tls.Config{RootCAs: c.Roots, MinVersion: tls.VersionTLS12}
+	}
 	transport := client.transport()
 	transport.DisableKeepAlives = true // no connection is shared between tenants
 	client.http = &http.Client{

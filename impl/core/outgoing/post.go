@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -33,6 +34,19 @@ type Answer struct {
 	Body   []byte
 }
 
+// RetryAfter returns how long the other side asks to be left alone, 0 when it does not. The
+// header has seconds or a date.
+func (a *Answer) RetryAfter(now time.Time) time.Duration {
+	value := a.Header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if date, err := http.ParseTime(value); err == nil {
+		return max(0, date.Sub(now))
+	}
+	return 0
+}
+
 // ErrTooLong is the error of an answer that is longer than anybody needs.
 var ErrTooLong = fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
 
@@ -42,19 +56,10 @@ var ErrTooLong = fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
 // followed, a few of them, and never from https to http; each address is judged like the
 // first (SEC-253). 303 and 300 are answers. ctx ends all of it.
 func (c *Client) Post(ctx context.Context, pool, address string, header http.Header, body []byte, keep int) (*Answer, error) {
-	through := c.pool(pool)
 	for redirects := 0; ; redirects++ {
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+		response, err := c.post(ctx, pool, address, header, body)
 		if err != nil {
 			return nil, err
-		}
-		if err := check(request.URL); err != nil {
-			return nil, err
-		}
-		request.Header = header
-		response, err := through.RoundTrip(request)
-		if err != nil {
-			return nil, plain(err)
 		}
 		switch response.StatusCode {
 		case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -68,11 +73,37 @@ func (c *Client) Post(ctx context.Context, pool, address string, header http.Hea
 			return nil, errors.New("the answer is a redirect to nowhere")
 		case redirects == maxRedirects:
 			return nil, errors.New("there are too many redirects")
-		case request.URL.Scheme == "https" && next.Scheme != "https":
+		case response.Request.URL.Scheme == "https" && next.Scheme != "https":
 			return nil, errors.New("the answer is a redirect from https to http")
 		}
 		address = next.String()
 	}
+}
+
+// PostOnce is Post without redirects: they are answers. It is for what holds credentials,
+// which go where they are meant to go and nowhere else.
+func (c *Client) PostOnce(ctx context.Context, pool, address string, header http.Header, body []byte, keep int) (*Answer, error) {
+	response, err := c.post(ctx, pool, address, header, body)
+	if err != nil {
+		return nil, err
+	}
+	return c.read(ctx, response, keep)
+}
+
+func (c *Client) post(ctx context.Context, pool, address string, header http.Header, body []byte) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if err := check(request.URL); err != nil {
+		return nil, err
+	}
+	request.Header = header
+	response, err := c.pool(pool).RoundTrip(request)
+	if err != nil {
+		return nil, plain(err)
+	}
+	return response, nil
 }
 
 // read reads an answer to its end, which is an error if that is too far.

@@ -22,6 +22,7 @@ var roads = map[string]string{
 	"impl/server/servertest":        "tests call their own server",
 	"impl/core/store/pgtest":        "tests call their own database",
 	"impl/core/outgoing":            "it is the road",
+	"impl/core/courier/smtp.go":     "go-mail dials with the dialer of package outgoing, and nothing else does",
 }
 
 // callers are what calls out, by package.
@@ -29,7 +30,9 @@ var callers = map[string]string{
 	"net/http": "Client Get Head Post PostForm DefaultClient Transport DefaultTransport NewRequest NewRequestWithContext",
 	"net":      "Dial DialTimeout Dialer DialTCP DialUDP DialUnix DialIP Resolver LookupHost LookupIP LookupAddr LookupTXT LookupMX LookupNS LookupSRV LookupCNAME DefaultResolver",
 	"net/smtp": "Dial SendMail NewClient", "net/rpc": "Dial DialHTTP", "crypto/tls": "Dial DialWithDialer Dialer Client",
-	"google.golang.org/grpc": "NewClient Dial DialContext",
+	"google.golang.org/grpc":           "NewClient Dial DialContext",
+	"github.com/wneessen/go-mail":      "NewClient QuickSend",
+	"github.com/wneessen/go-mail/smtp": "Dial SendMail",
 }
 
 // TestSEC250_ThereIsOneRoadOut looks for calls out in the source of the product.
@@ -80,7 +83,7 @@ func look(t *testing.T, path, name string) error {
 		if callers[of] == "" {
 			continue
 		}
-		as := of[strings.LastIndex(of, "/")+1:]
+		as := strings.TrimPrefix(of[strings.LastIndex(of, "/")+1:], "go-")
 		if one.Name != nil {
 			as = one.Name.Name
 		}

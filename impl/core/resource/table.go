@@ -15,12 +15,23 @@ import (
 	"github.com/writ-id/writ/impl/core/store"
 )
 
-// Env is what every service of resources needs; every field is required.
+// Env is what every service of resources needs; every field but Origin is required.
 type Env struct {
 	DB         *store.DB
 	Now        func() time.Time
 	NewID      func() string
 	Invalidate func() // drops what package policy remembers, on this node
+	// Origin returns the scheme, host and port of the node at a domain of an instance, for
+	// addresses in messages; nil where none are made.
+	Origin func(domain string) string
+}
+
+// OriginOf returns the origin at a domain of an instance, "" when it is not known.
+func (e *Env) OriginOf(domain string) string {
+	if e.Origin == nil || domain == "" {
+		return ""
+	}
+	return e.Origin(domain)
 }
 
 // In returns env with everything within a transaction.

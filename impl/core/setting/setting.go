@@ -224,6 +224,16 @@ func Set[M proto.Message](ctx context.Context, env *resource.Env, c Change[M]) (
 	return resource.SettingDetails(row.Sequence, row.ChangeDate, in.Owner()), err
 }
 
+// Would returns the words as they would be if a context said what is asked for.
+func Would[M proto.Message](words []Word[M], in policy.Context, asked M) []Word[M] {
+	own := Word[M]{In: in, Says: asked.ProtoReflect().New().Interface().(M)}
+	if len(words) > 0 && words[0].Inherited(in) == nil {
+		own.Says, words = proto.CloneOf(words[0].Says), words[1:]
+	}
+	say(own.Says, asked)
+	return append([]Word[M]{own}, words...)
+}
+
 // say has a word say what is present in asked, and returns what changes by that: what is
 // empty in it is taken back.
 func say[M proto.Message](own, asked M) (changed M, any bool) {

@@ -193,7 +193,8 @@ func (c *Client) Begin(ctx context.Context, p *Provider, in Attempt) (string, er
 	of, pending := p.dialect(), in.Pending
 	pending.ProviderId, pending.Issuer, pending.StartedAt = p.ID, at.Issuer, c.now().Unix()
 	pending.Nonce, pending.Verifier = secret.Random(), oauth2.GenerateVerifier()
-	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(pending.GetVerifier())} // who does not know it ignores it (RFC 6749, section 3.1)
+	// Who does not know the parameter has to ignore it (RFC 6749, section 3.1).
+	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(pending.GetVerifier())}
 	set := func(name, value string) { options = append(options, oauth2.SetAuthURLParam(name, value)) }
 	for name, value := range of.params {
 		set(name, value)

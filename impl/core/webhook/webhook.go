@@ -113,7 +113,7 @@ func (c *Caller) Call(ctx context.Context, t *Target, m *Message) (*Answer, erro
 	got, err := c.Out.Post(ctx, t.InstanceID+"/"+t.ID, t.URL, sent, m.Body, keep)
 	answer.Took = time.Since(begin)
 	if got != nil {
-		answer.Status, answer.Body, answer.RetryAfter = got.Status, got.Body, retryAfter(got.Header, begin)
+		answer.Status, answer.Body, answer.RetryAfter = got.Status, got.Body, got.RetryAfter(begin)
 	}
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = fmt.Errorf("no answer within %s", t.Timeout)
@@ -194,18 +194,6 @@ func (a *Answer) forwarded() *actionv3.ForwardedError {
 		return nil
 	}
 	return e
-}
-
-// retryAfter reads the header, which has seconds or a date.
-func retryAfter(header http.Header, now time.Time) time.Duration {
-	value := header.Get("Retry-After")
-	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second
-	}
-	if date, err := http.ParseTime(value); err == nil {
-		return max(0, date.Sub(now))
-	}
-	return 0
 }
 
 // Traceparent returns the next place in the trace of an incoming one, or the first of a

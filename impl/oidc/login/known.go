@@ -180,7 +180,7 @@ func serveDoor(v *visit) error {
 		name: "signout.html", status: http.StatusOK, Words: v.words, Head: v.words.get("door.head"), Lead: v.words.get("door.lead"),
 		Submit: v.words.get("door.submit"), Action: pathDoor, Hidden: []param{{"door", sealed}},
 	}
-	shown.Title = v.words.get("title", shown.Head)
+	shown.Title = v.words.title(shown.Head, hostOf(v.r))
 	v.show(v.w, v.r, shown, "'self'")
 	return nil
 }

@@ -117,8 +117,8 @@ type Pages struct {
 	codes         *code.Codes
 	passwords     *password.Service
 	registrations *registration.Service
-	languages     *cache.Cache[string, []string] // of instances and organizations, the default one first
 	buttons       *cache.Cache[string, []button] // of the same
+	scenes        *cache.Cache[string, *scene]   // of instances and organizations
 }
 
 // New returns Pages over c.
@@ -128,8 +128,8 @@ func New(c Config) *Pages {
 		Config: c, queries: db.New(), codes: codes,
 		passwords:     &password.Service{DB: c.DB, Roles: c.Roles, Users: c.Users, Codes: codes},
 		registrations: registration.New(registration.Config{Env: c.Env, Roles: c.Roles, Sessions: c.Sessions, Users: c.Users, Links: c.Links, Codes: codes}),
-		languages:     cache.New[string, []string](func(id string) string { return id }),
 		buttons:       cache.New[string, []button](func(id string) string { return id }),
+		scenes:        cache.New[string, *scene](func(id string) string { return id }),
 	}
 }
 

@@ -75,7 +75,7 @@ func (p *Pages) Error(w http.ResponseWriter, r *http.Request, told Problem) {
 	}
 	shown.Notice = shorten(told.Description, 500)
 	shown.Received, shown.Registered = shorten(told.Received, 500), told.Registered
-	shown.Title = words.get("title", shown.Head)
+	shown.Title = words.title(shown.Head, hostOf(r))
 	p.show(w, r, shown, "'none'")
 }
 
@@ -91,7 +91,7 @@ func (p *Pages) Post(w http.ResponseWriter, r *http.Request, action string, para
 		name: "post.html", status: http.StatusOK, Words: words, Head: words.get("post.head"), Lead: words.get("post.lead"),
 		Submit: words.get("post.submit"), Hidden: hidden(params), Nonce: secret.Random(),
 	}
-	shown.Title = words.get("title", shown.Head)
+	shown.Title = words.title(shown.Head, hostOf(r))
 	targets := clientTargets(action)
 	if targets == "" { // no address of a client can be like that
 		p.fail(w, r, fmt.Errorf("login: a response is to be posted to %q", action))
@@ -144,7 +144,7 @@ func (p *Pages) ConfirmSignOut(w http.ResponseWriter, r *http.Request, instance 
 		Submit: words.get("signout.submit"), Action: template.URL(r.URL.EscapedPath()), //nolint:gosec // our own path
 		Hidden: hidden(kept),
 	}
-	shown.Title = words.get("title", shown.Head)
+	shown.Title = words.title(shown.Head, hostOf(r))
 	targets := "'self'"
 	if client := clientTargets(params.Get("post_logout_redirect_uri")); client != "" {
 		targets += " " + client
@@ -175,6 +175,6 @@ func (p *Pages) SignedOut(w http.ResponseWriter, r *http.Request, instance *poli
 		name: "message.html", status: http.StatusOK, Words: words, Head: words.get("signedout.head"), Lead: words.get("signedout.lead"),
 		Links: []link{{words.get("link.signin"), pathName}},
 	}
-	shown.Title = words.get("title", shown.Head)
+	shown.Title = words.title(shown.Head, hostOf(r))
 	p.show(w, r, shown, "'none'")
 }

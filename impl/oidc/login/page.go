@@ -46,6 +46,7 @@ type page struct {
 	status int
 
 	Words  words
+	Brand  brand
 	Style  string
 	Title  string // of the window
 	Head   string
@@ -99,7 +100,7 @@ func (v *visit) page(name string, action template.URL) *page {
 		name: "form.html", status: http.StatusOK, Words: v.words, Action: action,
 		Head: v.words.get(name + ".head"), Submit: v.words.get(name + ".submit"),
 	}
-	p.Title = v.words.get("title", p.Head)
+	p.Title = v.words.title(p.Head, hostOf(v.r))
 	if v.words.has(name + ".lead") {
 		p.Lead = v.words.get(name + ".lead")
 	}
@@ -184,7 +185,7 @@ func (v *visit) render(p *page, mistakes []mistake) error {
 
 // show writes a page. Its form may go to ourselves and to what targets allow.
 func (p *Pages) show(w http.ResponseWriter, r *http.Request, shown *page, targets string) {
-	shown.Style = styleURL
+	shown.Style, shown.Brand = styleURL, shown.Words.brand(hostOf(r))
 	var body bytes.Buffer
 	if err := templates.ExecuteTemplate(&body, shown.name, shown); err != nil {
 		p.Logger.ErrorContext(r.Context(), "a page cannot be shown", "page", shown.name, "err", err)
@@ -198,7 +199,7 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, shown *page, target
 	case shown.Reveal != "":
 		script = revealHash
 	}
-	secureHeaders(w, p.secure(r), targets, script)
+	secureHeaders(w, p.secure(r), targets, script, shown.Words.scene.hash)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Language", shown.Words.language)
 	w.WriteHeader(shown.status)
@@ -207,8 +208,8 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, shown *page, target
 
 // secureHeaders sets what keeps a page from running, loading, being framed by and
 // telling others anything (SEC-146, SEC-147, SEC-148).
-func secureHeaders(w http.ResponseWriter, secure bool, targets, script string) {
-	policy := "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action " + targets
+func secureHeaders(w http.ResponseWriter, secure bool, targets, script, style string) {
+	policy := "default-src 'none'; style-src " + strings.TrimSpace("'self' "+style) + "; img-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action " + targets
 	if script != "" {
 		policy += "; script-src " + script
 	}
@@ -297,6 +298,9 @@ func serveStyle(w http.ResponseWriter, r *http.Request) {
 }
 
 var preparedStyle = &compress.Prepared{Plain: style}
+
+// hostOf returns the host that a request was made to, without its port.
+func hostOf(r *http.Request) string { return policy.CanonicalHost(r.Host) }
 
 // requestID returns the ID that the server gave a request.
 func requestID(r *http.Request) string { return policy.RequestFrom(r.Context()).ID }

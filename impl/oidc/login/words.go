@@ -1,7 +1,6 @@
 package login
 
 import (
-	"context"
 	"embed"
 	"fmt"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 
 	languages "github.com/writ-id/writ/impl/api/language"
 	"github.com/writ-id/writ/impl/core/policy"
-	"github.com/writ-id/writ/impl/core/setting"
 )
 
 //go:embed texts/*.yaml
@@ -36,8 +34,11 @@ var catalogues = func() map[string]map[string]string {
 	return all
 }()
 
-// words are the texts in one language.
-type words struct{ language string }
+// words are the texts in one language, and the looks they stand in.
+type words struct {
+	language string
+	scene    *scene
+}
 
 func (w words) has(key string) bool { _, ok := catalogues[w.language][key]; return ok }
 
@@ -60,39 +61,21 @@ func (w words) Language() string { return w.language }
 // flow or else the browser, that the settings allow of the instance or, when the login
 // is one for an organization, of that.
 func (p *Pages) wordsFor(r *http.Request, instance *policy.Instance, orgID, asked string) words {
-	offered := p.offered(r, instance, orgID)
+	scene := p.scene(r, instance, orgID)
 	for _, list := range []string{asked, r.Header.Get("Accept-Language")} {
 		for _, tag := range parseLanguages(list) {
-			if found := languages.Of(tag, offered); found != "" {
-				return words{found}
+			if found := languages.Of(tag, scene.languages); found != "" {
+				return words{found, scene}
 			}
 		}
 	}
-	return words{offered[0]}
+	return words{scene.languages[0], scene}
 }
 
 // Languages returns the languages that the pages of an instance are shown in, the
 // default one first; during an outage what was known last.
 func (p *Pages) Languages(r *http.Request, instance *policy.Instance) []string {
-	return p.offered(r, instance, "")
-}
-
-func (p *Pages) offered(r *http.Request, instance *policy.Instance, orgID string) []string {
-	if instance != nil {
-		key := instance.ID + "\x00" + orgID
-		found, err := p.languages.GetOrLast(r.Context(), key, nil, func(ctx context.Context) ([]string, error) {
-			said, err := setting.Read(ctx, p.DB.Pool, instance.ID, orgID, languages.Subject)
-			if err != nil {
-				return nil, err
-			}
-			offered, err := languages.Offered(said)
-			return slices.DeleteFunc(offered, func(key string) bool { return catalogues[key] == nil }), err
-		})
-		if err == nil && len(found) > 0 {
-			return found
-		}
-	}
-	return []string{languages.Fallback}
+	return p.scene(r, instance, "").languages
 }
 
 // What is read of a list of languages that somebody asks for (SEC-295).

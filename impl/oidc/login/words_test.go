@@ -37,7 +37,7 @@ func TestEveryTextThatIsNamedExists(t *testing.T) {
 		}
 		content, err := files.ReadFile(path)
 		for _, found := range named.FindAllStringSubmatch(string(content), -1) {
-			if !(words{"en"}).has(found[2]) {
+			if !(words{language: "en"}).has(found[2]) {
 				t.Errorf("%s: there is no text %q", path, found[2])
 			}
 		}

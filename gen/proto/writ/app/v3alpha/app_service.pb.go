@@ -1600,7 +1600,7 @@ type AppKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When it ends; it does not when omitted.
 	ExpirationDate *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=expiration_date,json=expirationDate,proto3" json:"expiration_date,omitempty"`
-	// A public key as PEM: RSA of at least 2048 bits, ECDSA on P-256, P-384 or
+	// A public key as PEM or JWK: RSA of at least 2048 bits, ECDSA on P-256, P-384 or
 	// P-521, or Ed25519. Without it an RSA key is made.
 	PublicKey     string `protobuf:"bytes,2,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -422,7 +422,7 @@ type MachineKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When it expires, in the future; absent: never.
 	ExpirationDate *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=expiration_date,json=expirationDate,proto3" json:"expiration_date,omitempty"`
-	// A public key in PEM (PUBLIC KEY or RSA PUBLIC KEY): RSA of 2048 to 8192 bits,
+	// A public key in PEM (PUBLIC KEY or RSA PUBLIC KEY) or as a JWK: RSA of 2048 to 8192 bits,
 	// EC on P-256, P-384 or P-521, or Ed25519. Without it a pair is made.
 	PublicKey *string `protobuf:"bytes,2,opt,name=public_key,json=publicKey,proto3,oneof" json:"public_key,omitempty"`
 	// What pair to make.
