@@ -112,6 +112,11 @@ type step struct{ operation, request, name string }
 // life is what the generic walks do not come to.
 var life = []step{
 	{"SetInstanceFeatures", `{"features":{"multitenancyResourcesApi":true,"multitenancySettings":true,"userSchema":true}}`, ""},
+	{"SetBranding", `{"settings":{"primaryColorLight":"#402060","termsLink":"https://x.example/terms","hideProductName":{"value":true}}}`, ""},
+	{"ResolveBranding", `{}`, ""},
+	{"SetMessageText", `{"kind":"otp_email","language":"de","settings":{"subject":"{{.Code}}"}}`, ""},
+	{"ResolveMessageText", `{"kind":"otp_email","language":"de"}`, ""},
+	{"PreviewMessageText", `{"kind":"otp_email","language":"de"}`, ""},
 	{"CreateOrganization", `{"organization":{"name":"O"}}`, "org"},
 	{"SetAsInstanceDefault", `{"id":"$org"}`, ""},
 	{"CreateOrganization", `{"organization":{"name":"Other"}}`, "other"},

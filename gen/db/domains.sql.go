@@ -25,9 +25,11 @@ func (q *Queries) ClearPrimaryDomain(ctx context.Context, db DBTX, arg ClearPrim
 }
 
 const lockUsersOfDomain = `-- name: LockUsersOfDomain :many
-SELECT id, org_id::text AS org_id FROM users
-WHERE instance_id = $1 AND org_id <> $2 AND username_folded LIKE ('%' || $3::text)
-ORDER BY id FOR NO KEY UPDATE
+SELECT u.id, u.org_id::text AS org_id, u.display_name, u.preferred_language, (CASE WHEN u.is_email_verified THEN u.email ELSE '' END)::text AS verified_email,
+    coalesce((SELECT '@' || d.domain FROM domains d WHERE d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary), '')::text AS login_suffix
+FROM users u
+WHERE u.instance_id = $1 AND u.org_id <> $2 AND u.username_folded LIKE ('%' || $3::text)
+ORDER BY u.id FOR NO KEY UPDATE OF u
 `
 
 type LockUsersOfDomainParams struct {
@@ -37,8 +39,12 @@ type LockUsersOfDomainParams struct {
 }
 
 type LockUsersOfDomainRow struct {
-	ID    string `db:"id"`
-	OrgID string `db:"org_id"`
+	ID                string `db:"id"`
+	OrgID             string `db:"org_id"`
+	DisplayName       string `db:"display_name"`
+	PreferredLanguage string `db:"preferred_language"`
+	VerifiedEmail     string `db:"verified_email"`
+	LoginSuffix       string `db:"login_suffix"`
 }
 
 // The users of other organizations whose names end in a domain (suffix is a LIKE
@@ -52,7 +58,14 @@ func (q *Queries) LockUsersOfDomain(ctx context.Context, db DBTX, arg LockUsersO
 	items := []LockUsersOfDomainRow{}
 	for rows.Next() {
 		var i LockUsersOfDomainRow
-		if err := rows.Scan(&i.ID, &i.OrgID); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.OrgID,
+			&i.DisplayName,
+			&i.PreferredLanguage,
+			&i.VerifiedEmail,
+			&i.LoginSuffix,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -362,6 +362,8 @@ func TestSEC222_AProofRenamesUsersOfOthers(t *testing.T) {
 				return id
 			}
 			clash, upper := create("A", "ceo@acme.example"), create("A", "CFO@ACME.example")
+			c.Value("UPDATE users SET email = 'ceo@mail.example', is_email_verified = true WHERE id = $1 RETURNING id", clash)
+			c.Value("UPDATE users SET email = 'cfo@mail.example' WHERE id = $1 RETURNING id", upper)
 			others := map[string]string{
 				create("A2", "own@acme.example"):  "own@acme.example", // of the organization that proves it
 				create("A", "x@sub.acme.example"): "x@sub.acme.example", create("A", "x@notacme.example"): "x@notacme.example",
@@ -393,6 +395,9 @@ func TestSEC222_AProofRenamesUsersOfOthers(t *testing.T) {
 				if sequence := fmt.Sprint(user["details"].(map[string]any)["sequence"]); sequence != c.Value("SELECT max(sequence)::text FROM events WHERE aggregate_id = $1", id) {
 					t.Errorf("the sequence %s is not that of the event", sequence)
 				}
+			}
+			if got := c.Value("SELECT string_agg(template || ' ' || recipient, ', ') FROM messages"); got != "domain_claimed ceo@mail.example" {
+				t.Errorf("who was renamed gets %s", got)
 			}
 			for id, want := range others {
 				if got := c.Value("SELECT username FROM users WHERE id = $1", id); got != want {

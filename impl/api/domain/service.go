@@ -20,6 +20,7 @@ import (
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	"github.com/writ-id/writ/gen/storage"
+	"github.com/writ-id/writ/impl/api/message"
 	"github.com/writ-id/writ/impl/core/event"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/outgoing"
@@ -236,6 +237,16 @@ func (s *Service) claim(ctx context.Context, tx pgx.Tx, row *db.Domain) error {
 		}
 		if err := s.queries.RenameUser(ctx, tx, db.RenameUserParams{
 			InstanceID: row.InstanceID, ID: user.ID, Username: temporary, UsernameFolded: resource.Fold(temporary), Sequence: sequence, Now: now,
+		}); err != nil {
+			return err
+		}
+		if user.VerifiedEmail == "" {
+			continue
+		}
+		if err := message.Queue(ctx, tx, &s.Env, &message.Message{
+			InstanceID: row.InstanceID, OrgID: user.OrgID, UserID: user.ID, Kind: message.Email, Template: "domain_claimed",
+			Recipient: user.VerifiedEmail, Language: user.PreferredLanguage,
+			Data: message.Data{Domain: host, Name: user.DisplayName, Username: temporary + user.LoginSuffix},
 		}); err != nil {
 			return err
 		}
