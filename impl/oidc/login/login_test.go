@@ -83,14 +83,17 @@ type world struct {
 
 func newWorld(t *testing.T) *world { return start(t, false) }
 
-func start(t *testing.T, secure bool) *world {
+func start(t *testing.T, secure bool) *world { return startWith(t, secure, true) }
+
+// startWith starts the pages. Without an inbox messages need a provider.
+func startWith(t *testing.T, secure, inbox bool) *world {
 	t.Helper()
 	w := &world{T: t, users: map[string]seed.AppliedUser{}}
 	w.clock.Store(time.Now().UnixMicro())
 	w.db = pgtest.Open(t, 8)
 	config := servertest.Config(w.db)
 	config.Now = w.now
-	env := resource.Env{DB: w.db, Now: w.now, NewID: config.NewID, Invalidate: func() {}}
+	env := resource.Env{DB: w.db, Now: w.now, NewID: config.NewID, Invalidate: func() {}, Inbox: inbox}
 	for _, one := range servertest.Apply(t, config, people).Users {
 		name, _, _ := strings.Cut(one.LoginName, "@")
 		w.users[name] = one
