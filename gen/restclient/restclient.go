@@ -5277,6 +5277,9 @@ type LogoutRequest struct {
 	// IDTokenHint An ID token that was issued to the client.
 	IDTokenHint string `json:"id_token_hint,omitempty"`
 
+	// IdpLogout true signs the user out of the identity provider too that they signed in with.
+	IdpLogout string `json:"idp_logout,omitempty"`
+
 	// PostLogoutRedirectURI Where to go then: exactly a registered URI of the client.
 	PostLogoutRedirectURI string `json:"post_logout_redirect_uri,omitempty"`
 
@@ -8602,6 +8605,9 @@ type EndForm = string
 // EndIDTokenHint defines model for End_id_token_hint.
 type EndIDTokenHint = string
 
+// EndIdpLogout defines model for End_idp_logout.
+type EndIdpLogout = string
+
 // EndPostLogoutRedirectURI defines model for End_post_logout_redirect_uri.
 type EndPostLogoutRedirectURI = string
 
@@ -8741,6 +8747,9 @@ type LogoutParams struct {
 
 	// UILocales Space-separated languages in order of preference.
 	UILocales *EndUILocales `form:"ui_locales,omitempty" json:"ui_locales,omitempty"`
+
+	// IdpLogout true signs the user out of the identity provider too that they signed in with, if it has an end session endpoint; its client has to have /login/idp/signedout of the issuer registered there.
+	IdpLogout *EndIdpLogout `form:"idp_logout,omitempty" json:"idp_logout,omitempty"`
 
 	// Confirm Sent by the page that asks whether to sign out.
 	Confirm *EndConfirm `form:"confirm,omitempty" json:"confirm,omitempty"`
@@ -20468,6 +20477,18 @@ func NewLogoutRequest(server string, params *LogoutParams) (*http.Request, error
 		if params.UILocales != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ui_locales", *params.UILocales, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.IdpLogout != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "idp_logout", *params.IdpLogout, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {

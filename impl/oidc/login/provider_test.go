@@ -19,7 +19,7 @@ func (w *world) provider(org string) {
 // registered, as somebody who is known here and as somebody who is not.
 func TestSEC170_WithoutAProviderThePagesSayTheSameOfEverybody(t *testing.T) {
 	t.Parallel()
-	w := startWith(t, false, false)
+	w := startWith(t, false, false, nil)
 	const missing = "No e-mail can be sent from here"
 	flow := func() (*browser, string) {
 		b := w.browser().open("/begin")
@@ -63,7 +63,7 @@ func TestSEC170_WithoutAProviderThePagesSayTheSameOfEverybody(t *testing.T) {
 
 func TestSEC170_WhetherTheProviderIsOfTheUsersOrganizationIsNotTold(t *testing.T) {
 	t.Parallel()
-	w := startWith(t, false, false)
+	w := startWith(t, false, false, nil)
 	w.provider("O")
 	for _, name := range []string{"olga@o.example", "alice", "nobody at all"} {
 		w.browser().forgot(name).want(200, "/login/reset", "is known here")
