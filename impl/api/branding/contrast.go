@@ -20,8 +20,11 @@ const (
 // color is a colour of the sRGB space.
 type color [3]uint8
 
-// parse reads #rrggbb, which the contract has checked.
+// parse reads #rrggbb, which the contract has checked; anything else is black.
 func parse(text string) (c color) {
+	if len(text) != 7 {
+		return c
+	}
 	for i := range c {
 		n, _ := strconv.ParseUint(text[1+2*i:3+2*i], 16, 8)
 		c[i] = uint8(n)

@@ -75,7 +75,7 @@ func palette(primary, background, font, warn string) Palette {
 		lift = 0.7
 	}
 	return Palette{
-		Paper: background, Ink: ink.String(), Accent: accent.String(), OnAccent: label.String(), AccentHover: hover.String(),
+		Paper: paper.String(), Ink: ink.String(), Accent: accent.String(), OnAccent: label.String(), AccentHover: hover.String(),
 		Soft: reads(mix(ink, paper, 0.7), paper, ofText).String(),
 		Line: mix(ink, paper, 0.16).String(),
 		Edge: reads(mix(ink, paper, 0.5), paper, ofControl).String(),
