@@ -10,7 +10,8 @@
 // the folder that WRIT_TEST_SCREENSHOTS names, or else in a temporary one whose
 // path is printed.
 //
-// The providers are two `writ dev` of this commit, one of them with --tls;
+// The providers are three `writ dev` of this commit, one of them with --tls, one that people
+// come to from identity providers (external_test.go);
 // WRIT_TEST_BINARY names another program to start. WRIT_TEST_CHROMIUM names the
 // browser when it is not chromium on the path.
 package browser
@@ -29,9 +30,10 @@ import (
 
 // What the tests share.
 var (
-	plain, secure *server
-	chrome        context.Context
-	pictures      string
+	// house has identity providers: plain, and those that tests stand in for.
+	plain, house, secure *server
+	chrome               context.Context
+	pictures             string
 )
 
 func TestMain(m *testing.M) {

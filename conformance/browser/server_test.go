@@ -47,11 +47,11 @@ type person struct {
 	Email     string `json:"email"`
 }
 
-// startServers starts plain and secure at once, in folders below dir. What it
+// startServers starts plain, house and secure at once, in folders below dir. What it
 // returns ends them, started or not.
 func startServers(dir string) (stop func() error, err error) {
-	plain, secure = &server{}, &server{}
-	stop = func() error { return errors.Join(plain.stop(), secure.stop()) }
+	plain, house, secure = &server{}, &server{}, &server{}
+	stop = func() error { return errors.Join(plain.stop(), house.stop(), secure.stop()) }
 	if err := os.Chmod(dir, 0o711); err != nil { // PostgreSQL runs as another user when this one is root
 		return stop, err
 	}
@@ -62,12 +62,15 @@ func startServers(dir string) (stop func() error, err error) {
 			return stop, fmt.Errorf("go build: %w\n%s", err, output)
 		}
 	}
-	if err := errors.Join(plain.start(program, filepath.Join(dir, "plain")), secure.start(program, filepath.Join(dir, "tls"), "--tls")); err != nil {
+	if err := errors.Join(plain.start(program, filepath.Join(dir, "plain")), house.start(program, filepath.Join(dir, "house")), secure.start(program, filepath.Join(dir, "tls"), "--tls")); err != nil {
 		return stop, err
 	}
-	for _, s := range []*server{plain, secure} {
+	for _, s := range []*server{plain, house, secure} {
 		if err := s.await(); err != nil {
 			return stop, err
+		}
+		if s == house { // cookies do not tell ports apart
+			s.Issuer = strings.Replace(s.Issuer, "127.0.0.1", "localhost", 1)
 		}
 		if s.app, err = newParty(s); err != nil {
 			return stop, fmt.Errorf("register a client: %w", err)

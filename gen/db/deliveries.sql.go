@@ -65,7 +65,7 @@ func (q *Queries) AddToDeliveryQueues(ctx context.Context, db DBTX, arg AddToDel
 }
 
 const attemptsOfDelivery = `-- name: AttemptsOfDelivery :many
-SELECT instance_id, delivery, number, date, took_nanos, status, answer, error, headers FROM delivery_attempts WHERE instance_id = $1 AND delivery = $2 ORDER BY number
+SELECT instance_id, delivery, number, date, took_nanos, status, answer, error, headers, provider FROM delivery_attempts WHERE instance_id = $1 AND delivery = $2 ORDER BY number
 `
 
 type AttemptsOfDeliveryParams struct {
@@ -92,6 +92,7 @@ func (q *Queries) AttemptsOfDelivery(ctx context.Context, db DBTX, arg AttemptsO
 			&i.Answer,
 			&i.Error,
 			&i.Headers,
+			&i.Provider,
 		); err != nil {
 			return nil, err
 		}

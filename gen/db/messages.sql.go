@@ -9,29 +9,57 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	messagev3 "github.com/writ-id/writ/gen/proto/writ/message/v3alpha"
 )
 
-const messageFailed = `-- name: MessageFailed :exec
-UPDATE messages SET next_attempt = $1::timestamptz, state = CASE WHEN $2::bool THEN 3 ELSE 1 END,
-    payload = CASE WHEN $2::bool AND NOT $3::bool THEN '{}' ELSE payload END
-WHERE instance_id = $4 AND id = $5 AND attempts = $6 AND state = 1
+const endMessageAttempt = `-- name: EndMessageAttempt :exec
+WITH ended AS (
+    UPDATE messages m SET state = $8, dead_reason = $9, next_attempt = $10::timestamptz, change_date = $11::timestamptz,
+        sent_date = CASE WHEN $12::bool THEN $11::timestamptz ELSE m.sent_date END, payload = CASE WHEN $13::bool THEN '{}' ELSE m.payload END
+    WHERE m.instance_id = $14 AND m.id = $15 AND m.state = 1 AND (m.attempts = $16 OR $12::bool)
+    RETURNING m.instance_id, m.id)
+INSERT INTO delivery_attempts (instance_id, delivery, number, date, took_nanos, status, answer, error, headers, provider)
+SELECT e.instance_id, e.id, $1::int, $2::timestamptz, $3::bigint, $4::int, '', $5::text, '{}', $6::text
+FROM ended e WHERE $7::bool
+ON CONFLICT DO NOTHING
 `
 
-type MessageFailedParams struct {
-	NextAttempt time.Time `db:"next_attempt"`
-	Dead        bool      `db:"dead"`
-	Keep        bool      `db:"keep"`
-	InstanceID  string    `db:"instance_id"`
-	ID          string    `db:"id"`
-	Attempts    int32     `db:"attempts"`
+type EndMessageAttemptParams struct {
+	Number      int32                       `db:"number"`
+	Date        time.Time                   `db:"date"`
+	TookNanos   int64                       `db:"took_nanos"`
+	Status      int32                       `db:"status"`
+	Error       string                      `db:"error"`
+	Provider    string                      `db:"provider"`
+	Attempted   bool                        `db:"attempted"`
+	State       messagev3.MessageState      `db:"state"`
+	DeadReason  messagev3.MessageDeadReason `db:"dead_reason"`
+	NextAttempt time.Time                   `db:"next_attempt"`
+	Now         time.Time                   `db:"now"`
+	IsSent      bool                        `db:"is_sent"`
+	Blank       bool                        `db:"blank"`
+	InstanceID  string                      `db:"instance_id"`
+	ID          string                      `db:"id"`
+	Attempts    int32                       `db:"attempts"`
 }
 
-// Only the worker whose attempt it was says what comes of it.
-func (q *Queries) MessageFailed(ctx context.Context, db DBTX, arg MessageFailedParams) error {
-	_, err := db.Exec(ctx, messageFailed,
+// Only the worker whose attempt it was says that it failed; whoever sent it says so.
+func (q *Queries) EndMessageAttempt(ctx context.Context, db DBTX, arg EndMessageAttemptParams) error {
+	_, err := db.Exec(ctx, endMessageAttempt,
+		arg.Number,
+		arg.Date,
+		arg.TookNanos,
+		arg.Status,
+		arg.Error,
+		arg.Provider,
+		arg.Attempted,
+		arg.State,
+		arg.DeadReason,
 		arg.NextAttempt,
-		arg.Dead,
-		arg.Keep,
+		arg.Now,
+		arg.IsSent,
+		arg.Blank,
 		arg.InstanceID,
 		arg.ID,
 		arg.Attempts,
@@ -39,30 +67,8 @@ func (q *Queries) MessageFailed(ctx context.Context, db DBTX, arg MessageFailedP
 	return err
 }
 
-const messageSent = `-- name: MessageSent :exec
-UPDATE messages SET state = 2, sent_date = $1::timestamptz, payload = CASE WHEN $2::bool THEN payload ELSE '{}' END
-WHERE instance_id = $3 AND id = $4 AND state = 1
-`
-
-type MessageSentParams struct {
-	Now        time.Time `db:"now"`
-	Keep       bool      `db:"keep"`
-	InstanceID string    `db:"instance_id"`
-	ID         string    `db:"id"`
-}
-
-func (q *Queries) MessageSent(ctx context.Context, db DBTX, arg MessageSentParams) error {
-	_, err := db.Exec(ctx, messageSent,
-		arg.Now,
-		arg.Keep,
-		arg.InstanceID,
-		arg.ID,
-	)
-	return err
-}
-
 const newestMessages = `-- name: NewestMessages :many
-SELECT instance_id, id, org_id, user_id, kind, template, recipient, language, payload, state, attempts, next_attempt, creation_date, sent_date FROM messages WHERE ($1::text = '' OR recipient = $1) AND ($2::text = '' OR user_id = $2)
+SELECT instance_id, id, org_id, user_id, kind, template, recipient, language, payload, state, attempts, next_attempt, creation_date, sent_date, sequence, change_date, dead_reason, all_attempts, expiration_date FROM messages WHERE ($1::text = '' OR recipient = $1) AND ($2::text = '' OR user_id = $2)
 ORDER BY creation_date DESC, id DESC LIMIT $3::int
 `
 
@@ -96,6 +102,11 @@ func (q *Queries) NewestMessages(ctx context.Context, db DBTX, arg NewestMessage
 			&i.NextAttempt,
 			&i.CreationDate,
 			&i.SentDate,
+			&i.Sequence,
+			&i.ChangeDate,
+			&i.DeadReason,
+			&i.AllAttempts,
+			&i.ExpirationDate,
 		); err != nil {
 			return nil, err
 		}
@@ -107,23 +118,33 @@ func (q *Queries) NewestMessages(ctx context.Context, db DBTX, arg NewestMessage
 	return items, nil
 }
 
+const notifyMessages = `-- name: NotifyMessages :exec
+SELECT pg_notify('writ_changed', 'messages')
+`
+
+func (q *Queries) NotifyMessages(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, notifyMessages)
+	return err
+}
+
 const queueMessage = `-- name: QueueMessage :exec
-WITH queued AS (INSERT INTO messages (instance_id, id, org_id, user_id, kind, template, recipient, language, payload, state, attempts, next_attempt, creation_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, 0, $10::timestamptz, $10::timestamptz))
+WITH queued AS (INSERT INTO messages (instance_id, id, org_id, user_id, kind, template, recipient, language, payload, state, attempts, next_attempt, creation_date, change_date, expiration_date)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, 0, $10::timestamptz, $10::timestamptz, $10::timestamptz, $11))
 SELECT pg_notify('writ_changed', 'messages')
 `
 
 type QueueMessageParams struct {
-	InstanceID string          `db:"instance_id"`
-	ID         string          `db:"id"`
-	OrgID      string          `db:"org_id"`
-	UserID     string          `db:"user_id"`
-	Kind       int16           `db:"kind"`
-	Template   string          `db:"template"`
-	Recipient  string          `db:"recipient"`
-	Language   string          `db:"language"`
-	Payload    json.RawMessage `db:"payload"`
-	Now        time.Time       `db:"now"`
+	InstanceID     string                `db:"instance_id"`
+	ID             string                `db:"id"`
+	OrgID          string                `db:"org_id"`
+	UserID         string                `db:"user_id"`
+	Kind           messagev3.MessageKind `db:"kind"`
+	Template       string                `db:"template"`
+	Recipient      string                `db:"recipient"`
+	Language       string                `db:"language"`
+	Payload        json.RawMessage       `db:"payload"`
+	Now            time.Time             `db:"now"`
+	ExpirationDate *time.Time            `db:"expiration_date"`
 }
 
 // Workers hear of it when the transaction commits (store.Messages), so that they
@@ -140,6 +161,7 @@ func (q *Queries) QueueMessage(ctx context.Context, db DBTX, arg QueueMessagePar
 		arg.Language,
 		arg.Payload,
 		arg.Now,
+		arg.ExpirationDate,
 	)
 	return err
 }
@@ -167,24 +189,54 @@ func (q *Queries) RecentMessages(ctx context.Context, db DBTX, arg RecentMessage
 	return count, err
 }
 
+const sweepMessages = `-- name: SweepMessages :execrows
+DELETE FROM messages d WHERE (d.instance_id, d.id) IN (
+    SELECT m.instance_id, m.id FROM messages m WHERE m.creation_date < $1::timestamptz AND m.change_date < $1::timestamptz AND m.state <> 1
+    ORDER BY m.creation_date, m.id LIMIT $2::int)
+`
+
+type SweepMessagesParams struct {
+	Before time.Time `db:"before"`
+	Batch  int32     `db:"batch"`
+}
+
+// Deletes some messages that were sent or given up before a time.
+func (q *Queries) SweepMessages(ctx context.Context, db DBTX, arg SweepMessagesParams) (int64, error) {
+	result, err := db.Exec(ctx, sweepMessages, arg.Before, arg.Batch)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const takeMessages = `-- name: TakeMessages :many
-UPDATE messages SET attempts = attempts + 1, next_attempt = $1::timestamptz
+UPDATE messages SET attempts = attempts + 1, all_attempts = all_attempts + 1, next_attempt = $1::timestamptz
 WHERE (instance_id, id) IN (
     SELECT m.instance_id, m.id FROM messages m WHERE m.state = 1 AND m.next_attempt <= $2::timestamptz
-    ORDER BY m.next_attempt FOR UPDATE SKIP LOCKED LIMIT $3::int)
-RETURNING instance_id, id, org_id, user_id, kind, template, recipient, language, payload, state, attempts, next_attempt, creation_date, sent_date
+        AND m.instance_id <> ALL ($3::text[]) AND m.instance_id || '/' || m.org_id <> ALL ($4::text[])
+    ORDER BY m.next_attempt FOR UPDATE SKIP LOCKED LIMIT $5::int)
+RETURNING instance_id, id, org_id, user_id, kind, template, recipient, language, payload, state, attempts, next_attempt, creation_date, sent_date, sequence, change_date, dead_reason, all_attempts, expiration_date
 `
 
 type TakeMessagesParams struct {
-	LeaseEnd  time.Time `db:"lease_end"`
-	Now       time.Time `db:"now"`
-	PageLimit int32     `db:"page_limit"`
+	LeaseEnd      time.Time `db:"lease_end"`
+	Now           time.Time `db:"now"`
+	FullInstances []string  `db:"full_instances"`
+	FullOrgs      []string  `db:"full_orgs"`
+	PageLimit     int32     `db:"page_limit"`
 }
 
 // Takes messages that are due and counts the attempt; until the lease ends nobody
-// else takes them. Workers of other nodes skip what this one is just taking.
+// else takes them. Workers of other nodes skip what this one is just taking. An instance
+// and an organization that have their share of the node already wait.
 func (q *Queries) TakeMessages(ctx context.Context, db DBTX, arg TakeMessagesParams) ([]Message, error) {
-	rows, err := db.Query(ctx, takeMessages, arg.LeaseEnd, arg.Now, arg.PageLimit)
+	rows, err := db.Query(ctx, takeMessages,
+		arg.LeaseEnd,
+		arg.Now,
+		arg.FullInstances,
+		arg.FullOrgs,
+		arg.PageLimit,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -207,6 +259,11 @@ func (q *Queries) TakeMessages(ctx context.Context, db DBTX, arg TakeMessagesPar
 			&i.NextAttempt,
 			&i.CreationDate,
 			&i.SentDate,
+			&i.Sequence,
+			&i.ChangeDate,
+			&i.DeadReason,
+			&i.AllAttempts,
+			&i.ExpirationDate,
 		); err != nil {
 			return nil, err
 		}

@@ -14,6 +14,7 @@ import (
 	domainv3 "github.com/writ-id/writ/gen/proto/writ/domain/v3alpha"
 	idpv3 "github.com/writ-id/writ/gen/proto/writ/idp/v3alpha"
 	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
+	messagev3 "github.com/writ-id/writ/gen/proto/writ/message/v3alpha"
 	objectv3 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	schemav3 "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
 	smtpv3 "github.com/writ-id/writ/gen/proto/writ/smtp/v3alpha"
@@ -121,6 +122,7 @@ type DeliveryAttempt struct {
 	Answer     string          `db:"answer"`
 	Error      string          `db:"error"`
 	Headers    json.RawMessage `db:"headers"`
+	Provider   string          `db:"provider"`
 }
 
 type DeliveryCursor struct {
@@ -304,20 +306,25 @@ type Membership struct {
 }
 
 type Message struct {
-	InstanceID   string          `db:"instance_id"`
-	ID           string          `db:"id"`
-	OrgID        string          `db:"org_id"`
-	UserID       string          `db:"user_id"`
-	Kind         int16           `db:"kind"`
-	Template     string          `db:"template"`
-	Recipient    string          `db:"recipient"`
-	Language     string          `db:"language"`
-	Payload      json.RawMessage `db:"payload"`
-	State        int16           `db:"state"`
-	Attempts     int32           `db:"attempts"`
-	NextAttempt  time.Time       `db:"next_attempt"`
-	CreationDate time.Time       `db:"creation_date"`
-	SentDate     *time.Time      `db:"sent_date"`
+	InstanceID     string                      `db:"instance_id"`
+	ID             string                      `db:"id"`
+	OrgID          string                      `db:"org_id"`
+	UserID         string                      `db:"user_id"`
+	Kind           messagev3.MessageKind       `db:"kind"`
+	Template       string                      `db:"template"`
+	Recipient      string                      `db:"recipient"`
+	Language       string                      `db:"language"`
+	Payload        json.RawMessage             `db:"payload"`
+	State          messagev3.MessageState      `db:"state"`
+	Attempts       int32                       `db:"attempts"`
+	NextAttempt    time.Time                   `db:"next_attempt"`
+	CreationDate   time.Time                   `db:"creation_date"`
+	SentDate       *time.Time                  `db:"sent_date"`
+	Sequence       int64                       `db:"sequence"`
+	ChangeDate     time.Time                   `db:"change_date"`
+	DeadReason     messagev3.MessageDeadReason `db:"dead_reason"`
+	AllAttempts    int32                       `db:"all_attempts"`
+	ExpirationDate *time.Time                  `db:"expiration_date"`
 }
 
 type OauthGrant struct {

@@ -372,6 +372,9 @@ type LogoutRequest struct {
 	// IdTokenHint An ID token that was issued to the client.
 	IdTokenHint string `json:"id_token_hint,omitempty"`
 
+	// IdpLogout true signs the user out of the identity provider too that they signed in with.
+	IdpLogout string `json:"idp_logout,omitempty"`
+
 	// PostLogoutRedirectUri Where to go then: exactly a registered URI of the client.
 	PostLogoutRedirectUri string `json:"post_logout_redirect_uri,omitempty"`
 

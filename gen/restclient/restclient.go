@@ -740,6 +740,93 @@ func (e MembershipLevel) Valid() bool {
 	}
 }
 
+// Defines values for MessageDeadReason.
+const (
+	MESSAGEDEADREASONATTEMPTS    MessageDeadReason = "MESSAGE_DEAD_REASON_ATTEMPTS"
+	MESSAGEDEADREASONEXPIRED     MessageDeadReason = "MESSAGE_DEAD_REASON_EXPIRED"
+	MESSAGEDEADREASONREFUSED     MessageDeadReason = "MESSAGE_DEAD_REASON_REFUSED"
+	MESSAGEDEADREASONUNSPECIFIED MessageDeadReason = "MESSAGE_DEAD_REASON_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the MessageDeadReason enum.
+func (e MessageDeadReason) Valid() bool {
+	switch e {
+	case MESSAGEDEADREASONATTEMPTS:
+		return true
+	case MESSAGEDEADREASONEXPIRED:
+		return true
+	case MESSAGEDEADREASONREFUSED:
+		return true
+	case MESSAGEDEADREASONUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MessageFieldName.
+const (
+	MESSAGEFIELDNAMECREATIONDATE MessageFieldName = "MESSAGE_FIELD_NAME_CREATION_DATE"
+	MESSAGEFIELDNAMEUNSPECIFIED  MessageFieldName = "MESSAGE_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the MessageFieldName enum.
+func (e MessageFieldName) Valid() bool {
+	switch e {
+	case MESSAGEFIELDNAMECREATIONDATE:
+		return true
+	case MESSAGEFIELDNAMEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MessageKind.
+const (
+	MESSAGEKINDEMAIL       MessageKind = "MESSAGE_KIND_EMAIL"
+	MESSAGEKINDSMS         MessageKind = "MESSAGE_KIND_SMS"
+	MESSAGEKINDUNSPECIFIED MessageKind = "MESSAGE_KIND_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the MessageKind enum.
+func (e MessageKind) Valid() bool {
+	switch e {
+	case MESSAGEKINDEMAIL:
+		return true
+	case MESSAGEKINDSMS:
+		return true
+	case MESSAGEKINDUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MessageState.
+const (
+	MESSAGESTATEDEAD        MessageState = "MESSAGE_STATE_DEAD"
+	MESSAGESTATEPENDING     MessageState = "MESSAGE_STATE_PENDING"
+	MESSAGESTATESENT        MessageState = "MESSAGE_STATE_SENT"
+	MESSAGESTATEUNSPECIFIED MessageState = "MESSAGE_STATE_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the MessageState enum.
+func (e MessageState) Valid() bool {
+	switch e {
+	case MESSAGESTATEDEAD:
+		return true
+	case MESSAGESTATEPENDING:
+		return true
+	case MESSAGESTATESENT:
+		return true
+	case MESSAGESTATEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OAuthErrorError.
 const (
 	AccessDenied            OAuthErrorError = "access_denied"
@@ -4049,6 +4136,51 @@ type GetMembershipReply struct {
 	Membership GetMembership `json:"membership"`
 }
 
+// GetMessage GetMessage is an e-mail or a text message to a user, with its details: sequence is that of its last replay, 0 while there was none. What it says is not shown.
+type GetMessage struct {
+	// Attempts How many attempts were made, since the last replay if there was one.
+	Attempts int64 `json:"attempts"`
+
+	// CreationDate When it was queued.
+	CreationDate time.Time `json:"creationDate"`
+
+	// DeadReason Why it is not tried any more; unspecified unless it is dead.
+	DeadReason MessageDeadReason `json:"deadReason"`
+
+	// Details When it last changed, and the organization of the user.
+	Details Details `json:"details"`
+
+	// ExpirationDate When the code in it is good no more, and it is not sent any more; absent when it has none that ends before its link does.
+	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
+
+	// Kind The way it goes.
+	Kind MessageKind `json:"kind"`
+
+	// Language The language it is in.
+	Language string `json:"language"`
+
+	// Recipient The e-mail address or phone number it goes to.
+	Recipient string `json:"recipient"`
+
+	// State How far it got.
+	State MessageState `json:"state"`
+
+	// Template The name of its text, for example otp_email.
+	Template string `json:"template"`
+
+	// UserID The user it is for.
+	UserID string `json:"userId"`
+}
+
+// GetMessageReply GetMessageResponse is the response of GetMessage.
+type GetMessageReply struct {
+	// Attempts The attempts, the first one first, those before a replay too.
+	Attempts []MessageAttempt `json:"attempts"`
+
+	// Message The message with its details.
+	Message GetMessage `json:"message"`
+}
+
 // GetOAuthIDP GetOAuthIDP is any OAuth 2.0 server that tells who the user is with its details; secrets are not shown.
 type GetOAuthIDP struct {
 	// Details When it last changed in the context, and the context that defines it.
@@ -5160,6 +5292,9 @@ type LogoutRequest struct {
 	// IDTokenHint An ID token that was issued to the client.
 	IDTokenHint string `json:"id_token_hint,omitempty"`
 
+	// IdpLogout true signs the user out of the identity provider too that they signed in with.
+	IdpLogout string `json:"idp_logout,omitempty"`
+
 	// PostLogoutRedirectURI Where to go then: exactly a registered URI of the client.
 	PostLogoutRedirectURI string `json:"post_logout_redirect_uri,omitempty"`
 
@@ -5249,6 +5384,62 @@ type MembershipSearchFilter struct {
 
 	// UserID By user.
 	UserID *IDFilter `json:"userId,omitempty"`
+}
+
+// MessageAttempt MessageAttempt is what came of one attempt.
+type MessageAttempt struct {
+	// Date When it began.
+	Date time.Time `json:"date"`
+
+	// Duration How long it took.
+	//
+	// Example: 10s
+	Duration string `json:"duration"`
+
+	// Error What went wrong, in words; empty when nothing did.
+	Error string `json:"error"`
+
+	// Number Its number, from 1.
+	Number int64 `json:"number"`
+
+	// Provider The ID of the provider; empty when there was none.
+	Provider string `json:"provider"`
+
+	// Status The status that the other side answered, of SMTP or HTTP; 0 when it did not or took it.
+	Status int64 `json:"status"`
+}
+
+// MessageDeadReason MessageDeadReason is why a message was given up.
+type MessageDeadReason string
+
+// MessageFieldName MessageFieldName is a column that messages can be sorted by.
+type MessageFieldName string
+
+// MessageKind MessageKind is the way a message goes.
+type MessageKind string
+
+// MessageSearchFilter MessageSearchFilter is one condition that a message has to meet.
+type MessageSearchFilter struct {
+	// CreationDate By when it was queued.
+	CreationDate *TimestampFilter `json:"creationDate,omitempty"`
+
+	// InIds By a list of IDs.
+	InIds *InIDsFilter `json:"inIds,omitempty"`
+
+	// State By the state.
+	State *MessageStateFilter `json:"state,omitempty"`
+
+	// User By the user.
+	User *IDFilter `json:"user,omitempty"`
+}
+
+// MessageState MessageState is how far a message got.
+type MessageState string
+
+// MessageStateFilter MessageStateFilter is met by the messages of one state.
+type MessageStateFilter struct {
+	// State The state.
+	State MessageState `json:"state"`
 }
 
 // MetadataFilter MetadataFilter compares one entry of a user's metadata.
@@ -6650,6 +6841,12 @@ type ReplayDeliveryReply struct {
 	Details Details `json:"details"`
 }
 
+// ReplayMessageReply ReplayMessageResponse is the response of ReplayMessage.
+type ReplayMessageReply struct {
+	// Details Sequence and date of the replay.
+	Details Details `json:"details"`
+}
+
 // RequestExecution RequestExecution names the API points whose requests trigger.
 type RequestExecution struct {
 	// All All services and methods. Only the value true is valid.
@@ -7309,6 +7506,18 @@ type SearchMembershipsReply struct {
 
 	// SortingColumn The column the result is sorted by.
 	SortingColumn MembershipFieldName `json:"sortingColumn"`
+}
+
+// SearchMessagesReply SearchMessagesResponse is the response of SearchMessages.
+type SearchMessagesReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetMessage `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn MessageFieldName `json:"sortingColumn"`
 }
 
 // SearchOrganizationsReply SearchOrganizationsResponse is the response of SearchOrganizations.
@@ -8411,6 +8620,9 @@ type EndForm = string
 // EndIDTokenHint defines model for End_id_token_hint.
 type EndIDTokenHint = string
 
+// EndIdpLogout defines model for End_idp_logout.
+type EndIdpLogout = string
+
 // EndPostLogoutRedirectURI defines model for End_post_logout_redirect_uri.
 type EndPostLogoutRedirectURI = string
 
@@ -8550,6 +8762,9 @@ type LogoutParams struct {
 
 	// UILocales Space-separated languages in order of preference.
 	UILocales *EndUILocales `form:"ui_locales,omitempty" json:"ui_locales,omitempty"`
+
+	// IdpLogout true signs the user out of the identity provider too that they signed in with, if it has an end session endpoint; its client has to have /login/idp/signedout of the issuer registered there.
+	IdpLogout *EndIdpLogout `form:"idp_logout,omitempty" json:"idp_logout,omitempty"`
 
 	// Confirm Sent by the page that asks whether to sign out.
 	Confirm *EndConfirm `form:"confirm,omitempty" json:"confirm,omitempty"`
@@ -9217,6 +9432,24 @@ type PatchMembershipParams struct {
 
 // PatchMembershipParamsCtxSystem defines parameters for PatchMembership.
 type PatchMembershipParamsCtxSystem bool
+
+// SearchMessagesJSONBody defines parameters for SearchMessages.
+type SearchMessagesJSONBody = []MessageSearchFilter
+
+// SearchMessagesParams defines parameters for SearchMessages.
+type SearchMessagesParams struct {
+	// QueryOffset The number of matches to skip.
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *MessageFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
 
 // SearchOrganizationsJSONBody defines parameters for SearchOrganizations.
 type SearchOrganizationsJSONBody = []OrganizationSearchFilter
@@ -10087,6 +10320,9 @@ type SearchMembershipsJSONRequestBody = SearchMembershipsJSONBody
 
 // PatchMembershipJSONRequestBody defines body for PatchMembership for application/json ContentType.
 type PatchMembershipJSONRequestBody = PatchMembership
+
+// SearchMessagesJSONRequestBody defines body for SearchMessages for application/json ContentType.
+type SearchMessagesJSONRequestBody = SearchMessagesJSONBody
 
 // CreateOrganizationJSONRequestBody defines body for CreateOrganization for application/json ContentType.
 type CreateOrganizationJSONRequestBody = Organization
@@ -11660,6 +11896,44 @@ type ClientInterface interface {
 	//
 	// Corresponds with PATCH /resources/v3alpha/memberships/{id} (the `PatchMembership` operationId).
 	PatchMembership(ctx context.Context, id string, params *PatchMembershipParams, body PatchMembershipJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchMessagesWithBody Searches the messages to users that the caller may see
+	//
+	// The filters of the list combine with AND; an empty list finds all. What is sent or dead is kept for as long as the operator set for deliveries.
+	//
+	// Needs the permission message.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/messages/_search (the `SearchMessages` operationId).
+	SearchMessagesWithBody(ctx context.Context, params *SearchMessagesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchMessages Searches the messages to users that the caller may see
+	//
+	// The filters of the list combine with AND; an empty list finds all. What is sent or dead is kept for as long as the operator set for deliveries.
+	//
+	// Needs the permission message.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/messages/_search (the `SearchMessages` operationId).
+	SearchMessages(ctx context.Context, params *SearchMessagesParams, body SearchMessagesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetMessage Reads one message, with what came of each attempt
+	//
+	// Needs the permission message.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with GET /resources/v3alpha/messages/{id} (the `GetMessage` operationId).
+	GetMessage(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplayMessage Sends a dead message again, through the provider that is active now
+	//
+	// One with a code that is good no more is refused, and so is one that is sent or pending.
+	//
+	// Needs the permission message.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with POST /resources/v3alpha/messages/{id}/_replay (the `ReplayMessage` operationId).
+	ReplayMessage(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateOrganizationWithBody Creates an organization with a default domain, <name>.<primary domain of the instance>
 	//
@@ -15968,6 +16242,84 @@ func (c *Client) PatchMembership(ctx context.Context, id string, params *PatchMe
 	return c.Client.Do(req)
 }
 
+// SearchMessagesWithBody Searches the messages to users that the caller may see
+//
+// The filters of the list combine with AND; an empty list finds all. What is sent or dead is kept for as long as the operator set for deliveries.
+//
+// Needs the permission message.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/messages/_search (the `SearchMessages` operationId).
+func (c *Client) SearchMessagesWithBody(ctx context.Context, params *SearchMessagesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchMessagesRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchMessages Searches the messages to users that the caller may see
+//
+// The filters of the list combine with AND; an empty list finds all. What is sent or dead is kept for as long as the operator set for deliveries.
+//
+// Needs the permission message.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/messages/_search (the `SearchMessages` operationId).
+func (c *Client) SearchMessages(ctx context.Context, params *SearchMessagesParams, body SearchMessagesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchMessagesRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetMessage Reads one message, with what came of each attempt
+//
+// Needs the permission message.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with GET /resources/v3alpha/messages/{id} (the `GetMessage` operationId).
+func (c *Client) GetMessage(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetMessageRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplayMessage Sends a dead message again, through the provider that is active now
+//
+// One with a code that is good no more is refused, and so is one that is sent or pending.
+//
+// Needs the permission message.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with POST /resources/v3alpha/messages/{id}/_replay (the `ReplayMessage` operationId).
+func (c *Client) ReplayMessage(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplayMessageRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // CreateOrganizationWithBody Creates an organization with a default domain, <name>.<primary domain of the instance>
 //
 // Needs the permission org.create. Answers only where the feature multitenancy_resources_api is on.
@@ -20152,6 +20504,18 @@ func NewLogoutRequest(server string, params *LogoutParams) (*http.Request, error
 		if params.UILocales != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ui_locales", *params.UILocales, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.IdpLogout != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "idp_logout", *params.IdpLogout, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -25357,6 +25721,177 @@ func NewPatchMembershipRequestWithBody(server string, id string, params *PatchMe
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchMessagesRequest calls the generic SearchMessages builder with application/json body
+func NewSearchMessagesRequest(server string, params *SearchMessagesParams, body SearchMessagesJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchMessagesRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSearchMessagesRequestWithBody constructs an http.Request for the SearchMessages method, with any body, and a specified content type
+func NewSearchMessagesRequestWithBody(server string, params *SearchMessagesParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/messages/_search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetMessageRequest constructs an http.Request for the GetMessage method
+func NewGetMessageRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/messages/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewReplayMessageRequest constructs an http.Request for the ReplayMessage method
+func NewReplayMessageRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/messages/%s/_replay", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -34056,6 +34591,48 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PATCH /resources/v3alpha/memberships/{id} (the `PatchMembership` operationId).
 	PatchMembershipWithResponse(ctx context.Context, id string, params *PatchMembershipParams, body PatchMembershipJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchMembershipAnswer, error)
+
+	// SearchMessagesWithBodyWithResponse Searches the messages to users that the caller may see
+	//
+	// The filters of the list combine with AND; an empty list finds all. What is sent or dead is kept for as long as the operator set for deliveries.
+	//
+	// Needs the permission message.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/messages/_search (the `SearchMessages` operationId).
+	SearchMessagesWithBodyWithResponse(ctx context.Context, params *SearchMessagesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchMessagesAnswer, error)
+
+	// SearchMessagesWithResponse Searches the messages to users that the caller may see
+	//
+	// The filters of the list combine with AND; an empty list finds all. What is sent or dead is kept for as long as the operator set for deliveries.
+	//
+	// Needs the permission message.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/messages/_search (the `SearchMessages` operationId).
+	SearchMessagesWithResponse(ctx context.Context, params *SearchMessagesParams, body SearchMessagesJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchMessagesAnswer, error)
+
+	// GetMessageWithResponse Reads one message, with what came of each attempt
+	//
+	// Needs the permission message.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/messages/{id} (the `GetMessage` operationId).
+	GetMessageWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetMessageAnswer, error)
+
+	// ReplayMessageWithResponse Sends a dead message again, through the provider that is active now
+	//
+	// One with a code that is good no more is refused, and so is one that is sent or pending.
+	//
+	// Needs the permission message.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/messages/{id}/_replay (the `ReplayMessage` operationId).
+	ReplayMessageWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ReplayMessageAnswer, error)
 
 	// CreateOrganizationWithBodyWithResponse Creates an organization with a default domain, <name>.<primary domain of the instance>
 	//
@@ -45714,6 +46291,353 @@ func (r PatchMembershipAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PatchMembershipAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchMessagesAnswer401Headers the declared response headers of an HTTP 401 response for SearchMessages
+type SearchMessagesAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchMessagesAnswer503Headers the declared response headers of an HTTP 503 response for SearchMessages
+type SearchMessagesAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchMessagesAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchMessagesReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchMessagesAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchMessagesAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchMessagesAnswer) GetJSON200() *SearchMessagesReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchMessagesAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchMessagesAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchMessagesAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchMessagesAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchMessagesAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchMessagesAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchMessagesAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchMessagesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchMessagesAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchMessagesAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchMessagesAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchMessagesAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchMessagesAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchMessagesAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetMessageAnswer401Headers the declared response headers of an HTTP 401 response for GetMessage
+type GetMessageAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetMessageAnswer503Headers the declared response headers of an HTTP 503 response for GetMessage
+type GetMessageAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetMessageAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetMessageReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetMessageAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetMessageAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetMessageAnswer) GetJSON200() *GetMessageReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetMessageAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetMessageAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetMessageAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetMessageAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetMessageAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetMessageAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetMessageAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetMessageAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetMessageAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetMessageAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetMessageAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetMessageAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ReplayMessageAnswer401Headers the declared response headers of an HTTP 401 response for ReplayMessage
+type ReplayMessageAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ReplayMessageAnswer503Headers the declared response headers of an HTTP 503 response for ReplayMessage
+type ReplayMessageAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ReplayMessageAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReplayMessageReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ReplayMessageAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ReplayMessageAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReplayMessageAnswer) GetJSON200() *ReplayMessageReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ReplayMessageAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ReplayMessageAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ReplayMessageAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ReplayMessageAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ReplayMessageAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ReplayMessageAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ReplayMessageAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ReplayMessageAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ReplayMessageAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReplayMessageAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReplayMessageAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReplayMessageAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -62245,6 +63169,72 @@ func (c *ClientWithResponses) PatchMembershipWithResponse(ctx context.Context, i
 	return ParsePatchMembershipAnswer(rsp)
 }
 
+// SearchMessagesWithBodyWithResponse Searches the messages to users that the caller may see
+//
+// The filters of the list combine with AND; an empty list finds all. What is sent or dead is kept for as long as the operator set for deliveries.
+//
+// Needs the permission message.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/messages/_search (the `SearchMessages` operationId).
+func (c *ClientWithResponses) SearchMessagesWithBodyWithResponse(ctx context.Context, params *SearchMessagesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchMessagesAnswer, error) {
+	rsp, err := c.SearchMessagesWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchMessagesAnswer(rsp)
+}
+
+// SearchMessagesWithResponse Searches the messages to users that the caller may see
+//
+// The filters of the list combine with AND; an empty list finds all. What is sent or dead is kept for as long as the operator set for deliveries.
+//
+// Needs the permission message.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/messages/_search (the `SearchMessages` operationId).
+func (c *ClientWithResponses) SearchMessagesWithResponse(ctx context.Context, params *SearchMessagesParams, body SearchMessagesJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchMessagesAnswer, error) {
+	rsp, err := c.SearchMessages(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchMessagesAnswer(rsp)
+}
+
+// GetMessageWithResponse Reads one message, with what came of each attempt
+//
+// Needs the permission message.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/messages/{id} (the `GetMessage` operationId).
+func (c *ClientWithResponses) GetMessageWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetMessageAnswer, error) {
+	rsp, err := c.GetMessage(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetMessageAnswer(rsp)
+}
+
+// ReplayMessageWithResponse Sends a dead message again, through the provider that is active now
+//
+// One with a code that is good no more is refused, and so is one that is sent or pending.
+//
+// Needs the permission message.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/messages/{id}/_replay (the `ReplayMessage` operationId).
+func (c *ClientWithResponses) ReplayMessageWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ReplayMessageAnswer, error) {
+	rsp, err := c.ReplayMessage(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplayMessageAnswer(rsp)
+}
+
 // CreateOrganizationWithBodyWithResponse Creates an organization with a default domain, <name>.<primary domain of the instance>
 //
 // Needs the permission org.create. Answers only where the feature multitenancy_resources_api is on.
@@ -74641,6 +75631,335 @@ func ParsePatchMembershipAnswer(rsp *http.Response) (*PatchMembershipAnswer, err
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers PatchMembershipAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchMessagesAnswer parses an HTTP response from a SearchMessagesWithResponse call
+func ParseSearchMessagesAnswer(rsp *http.Response) (*SearchMessagesAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchMessagesAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchMessagesReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchMessagesAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchMessagesAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetMessageAnswer parses an HTTP response from a GetMessageWithResponse call
+func ParseGetMessageAnswer(rsp *http.Response) (*GetMessageAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetMessageAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetMessageReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetMessageAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetMessageAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseReplayMessageAnswer parses an HTTP response from a ReplayMessageWithResponse call
+func ParseReplayMessageAnswer(rsp *http.Response) (*ReplayMessageAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReplayMessageAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReplayMessageReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ReplayMessageAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ReplayMessageAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/writ-id/writ/impl/api/instance"
+	"github.com/writ-id/writ/impl/api/message"
 	"github.com/writ-id/writ/impl/core/background"
 	"github.com/writ-id/writ/impl/core/delivery"
 	"github.com/writ-id/writ/impl/core/secret"
@@ -21,9 +22,11 @@ func (s *Server) background(ctx context.Context, stop func()) (end func()) {
 	}
 	deliver := tasks.Add(s.messages.Task())
 	take, fan := tasks.Add(s.deliveries.Task()), tasks.Add(s.fanout.Task())
+	s.messages.Attach(deliver)
 	s.deliveries.Attach(take)
 	s.fanout.Attach(fan)
 	tasks.Add(delivery.Sweep(s.DB, s.Now, s.Deliveries))
+	tasks.Add(message.Sweep(s.DB, s.Now, s.Deliveries.OrDefault().Retention))
 	if _, none := s.Sealer.(secret.NoKey); !none {
 		tasks.Add(s.keeper.Task())
 	}
@@ -50,5 +53,10 @@ func (s *Server) background(ctx context.Context, stop func()) (end func()) {
 			}
 		})
 	})
-	return func() { stop(); all.Wait() }
+	return func() {
+		stop()
+		all.Wait()
+		s.messages.Wait()
+		s.courier.Close()
+	}
 }

@@ -25,6 +25,7 @@ import (
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	"github.com/writ-id/writ/impl/api/message"
 	"github.com/writ-id/writ/impl/core/clock"
+	"github.com/writ-id/writ/impl/core/courier"
 	"github.com/writ-id/writ/impl/core/delivery"
 	"github.com/writ-id/writ/impl/core/execution"
 	"github.com/writ-id/writ/impl/core/outgoing"
@@ -34,6 +35,7 @@ import (
 	"github.com/writ-id/writ/impl/core/signing"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/core/token"
+	"github.com/writ-id/writ/impl/core/upstream"
 	"github.com/writ-id/writ/impl/core/webhook"
 	"github.com/writ-id/writ/impl/oidc"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
@@ -53,8 +55,9 @@ type Config struct {
 	// Sealer keeps secrets that have to be readable again; without one, what needs
 	// it is refused.
 	Sealer secret.Sealer
-	// Sender delivers messages; without one it is only logged that there are some.
-	Sender message.Sender
+	// Inbox is set where messages need no provider because somebody reads them in the
+	// database, as tests do. Dev does.
+	Inbox bool
 	// Dev, when not nil, is for development only.
 	Dev *Dev
 	// External is how browsers and clients reach the node; Dev takes what they ask for.
@@ -131,6 +134,7 @@ type Server struct {
 	health     *health.Server
 	services   []string
 	messages   *message.Worker
+	courier    *courier.Courier
 	http       *http.Server
 	bodies     *bodies
 	draining   atomic.Bool
@@ -149,14 +153,11 @@ const drainLimit = 30 * time.Second
 func New(c Config) (*Server, error) {
 	c.Sealer = c.sealer()
 	c.SharedHTTP2 = c.SharedHTTP2 || c.TLS != nil
-	if c.Sender == nil {
-		c.Sender = message.LogSender{Logger: c.Logger}
-	}
+	c.Inbox = c.Inbox || c.Dev != nil
 	s := &Server{Config: c, health: health.NewServer(), bodies: &bodies{most: bodyMemory}}
 	// From what knows nobody to what knows all: each is made of those before it, and what
 	// remembers something of the database says so.
-	s.messages = &message.Worker{DB: c.DB, Now: c.Now, Logger: c.Logger, Sender: c.Sender, Keep: c.Dev != nil}
-	s.env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: s.memory.forget, Origin: s.origin}
+	s.env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: s.memory.forget, Origin: s.origin, Inbox: c.Inbox}
 	roles, err := policy.NewRoles()
 	if err != nil {
 		return nil, err
@@ -169,6 +170,11 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	services.Users.MaxHashCost = c.MaxHashCost
+	s.courier = services.courier
+	s.messages = &message.Worker{
+		DB: c.DB, Now: c.Now, Logger: c.Logger, Keep: c.Dev != nil,
+		Sender: &message.Carrier{DB: c.DB, SMTP: services.SMTP, SMS: services.SMS, Inbox: c.Inbox},
+	}
 	s.services = services.operations.Services()
 
 	s.executions = execution.New(execution.Config{
@@ -190,6 +196,7 @@ func New(c Config) (*Server, error) {
 	box := &token.Box{DB: c.DB, Sealer: c.Sealer, Now: c.Now}
 	s.pages = login.New(login.Config{
 		Env: s.env, Roles: roles, Sessions: services.Sessions, Users: services.Users, Links: services.Links, Box: box, Sealer: c.Sealer, Logger: c.Logger,
+		Upstreams: services.IDPs, Upstream: upstream.New(targets.Out, c.Now),
 		Instance: func(r *http.Request) (*policy.Instance, error) { return instances.Public(r.Context(), r.Host) },
 		Issuer: func(r *http.Request) string {
 			instance, err := instances.Public(r.Context(), r.Host)

@@ -19,6 +19,7 @@ import (
 	instancev3 "github.com/writ-id/writ/gen/proto/writ/instance/v3alpha"
 	languagev3 "github.com/writ-id/writ/gen/proto/writ/language/v3alpha"
 	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
+	messagev3 "github.com/writ-id/writ/gen/proto/writ/message/v3alpha"
 	orgv3 "github.com/writ-id/writ/gen/proto/writ/org/v3alpha"
 	projectv3 "github.com/writ-id/writ/gen/proto/writ/project/v3alpha"
 	schemav3 "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
@@ -43,6 +44,7 @@ import (
 	"github.com/writ-id/writ/impl/api/membership"
 	"github.com/writ-id/writ/impl/api/message"
 	"github.com/writ-id/writ/impl/api/org"
+	"github.com/writ-id/writ/impl/api/outbox"
 	"github.com/writ-id/writ/impl/api/project"
 	"github.com/writ-id/writ/impl/api/provider"
 	"github.com/writ-id/writ/impl/api/schema"
@@ -145,6 +147,7 @@ func (c common) others(env resource.Env) *Services {
 		serve[instancev3.ServiceInstancesServer](&instancev3.ServiceInstances_ServiceDesc, instancev3.MountServiceInstances, instance.New(env, owners, roles)),
 		serve[languagev3.ServiceLanguageSettingsServer](&languagev3.ServiceLanguageSettings_ServiceDesc, languagev3.MountServiceLanguageSettings, language.New(env)),
 		serve[membershipv3.ServiceMembershipsServer](&membershipv3.ServiceMemberships_ServiceDesc, membershipv3.MountServiceMemberships, memberships),
+		serve[messagev3.ServiceMessagesServer](&messagev3.ServiceMessages_ServiceDesc, messagev3.MountServiceMessages, outbox.New(env)),
 		serve[orgv3.ServiceOrganizationsServer](&orgv3.ServiceOrganizations_ServiceDesc, orgv3.MountServiceOrganizations, orgs),
 		serve[projectv3.ServiceProjectsServer](&projectv3.ServiceProjects_ServiceDesc, projectv3.MountServiceProjects, project.New(env, memberships)),
 		serve[schemav3.ServiceUserSchemasServer](&schemav3.ServiceUserSchemas_ServiceDesc, schemav3.MountServiceUserSchemas, schema.New(env)),

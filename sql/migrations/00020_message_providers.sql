@@ -69,3 +69,37 @@ CREATE INDEX sms_providers_by_org ON sms_providers (instance_id, org_id);
 CREATE INDEX sms_providers_by_creation_date ON sms_providers (instance_id, creation_date, id);
 CREATE INDEX sms_providers_by_name ON sms_providers (instance_id, name, id);
 CREATE INDEX sms_providers_by_of_instance ON sms_providers (of_instance);
+
+-- What became of messages is seen, and what was given up sent again. sequence is that of
+-- the last replay; a code is good until expiration_date.
+ALTER TABLE messages
+    ADD COLUMN sequence bigint NOT NULL DEFAULT 0,
+    ADD COLUMN change_date timestamptz NOT NULL DEFAULT now(),
+    ADD COLUMN dead_reason smallint NOT NULL DEFAULT 0, -- attempts, expired, refused
+    ADD COLUMN all_attempts integer NOT NULL DEFAULT 0,
+    ADD COLUMN expiration_date timestamptz;
+-- Nobody has many messages yet: until now there was nobody to carry them on.
+-- squawk-ignore require-concurrent-index-creation
+CREATE INDEX messages_by_instance ON messages (instance_id, creation_date, id);
+-- squawk-ignore require-concurrent-index-creation
+CREATE INDEX messages_by_org ON messages (instance_id, org_id, creation_date, id);
+-- squawk-ignore require-concurrent-index-creation
+CREATE INDEX messages_by_recipient ON messages (instance_id, lower(recipient), creation_date);
+INSERT INTO row_counts (instance_id, resource, slot, n) SELECT instance_id, 'messages', 0, count(*) FROM messages GROUP BY instance_id;
+CREATE TRIGGER messages_counted AFTER INSERT ON messages
+    REFERENCING NEW TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
+CREATE TRIGGER messages_uncounted AFTER DELETE ON messages
+    REFERENCING OLD TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
+
+-- Attempts to hand a message over are kept with those of deliveries, under its ID.
+ALTER TABLE delivery_attempts ADD COLUMN provider text COLLATE "C" NOT NULL DEFAULT '';
+-- +goose StatementBegin
+CREATE FUNCTION attempts_of_gone_messages() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM delivery_attempts a USING gone_rows g WHERE a.instance_id = g.instance_id AND a.delivery = g.id;
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+CREATE TRIGGER attempts_of_gone_messages AFTER DELETE ON messages
+    REFERENCING OLD TABLE AS gone_rows FOR EACH STATEMENT EXECUTE FUNCTION attempts_of_gone_messages();

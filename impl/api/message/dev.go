@@ -1,25 +1,13 @@
 package message
 
 import (
-	"context"
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/writ-id/writ/gen/db"
 	"github.com/writ-id/writ/impl/core/store"
 )
-
-// LogSender only says that there was a message, never what is in it (SEC-325). It
-// is the Sender of servers without a provider.
-type LogSender struct{ Logger *slog.Logger }
-
-// Send implements Sender.
-func (s LogSender) Send(ctx context.Context, m *Outgoing) error {
-	s.Logger.InfoContext(ctx, "no provider sends this message", "message", m.ID, "instance", m.InstanceID, "kind", m.Kind.String())
-	return nil
-}
 
 // newestLimit is how many messages the dev page shows.
 const newestLimit = 100

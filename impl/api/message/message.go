@@ -8,10 +8,12 @@ package message
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/writ-id/writ/gen/db"
+	messagev3 "github.com/writ-id/writ/gen/proto/writ/message/v3alpha"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/setting"
 )
@@ -62,12 +64,19 @@ type payload struct {
 	Code    string `json:"code,omitempty"`
 }
 
-// A user gets at most hourlyLimit messages an hour at one address; what is more is
-// not sent, and its caller does not learn of it (SEC-185).
+// An address gets at most hourlyLimit messages an hour; what is more is not sent, and its
+// caller does not learn of it (SEC-185).
 const hourlyLimit = 50
 
-// Queue queues a message within tx, in the words it will be sent with.
+// Queue queues a message within tx, in the words it will be sent with. It refuses a message
+// that somebody waits for when nobody would carry it on; a notice is left out then.
 func Queue(ctx context.Context, tx db.DBTX, env *resource.Env, m *Message) error {
+	if err := CanSend(ctx, tx, env, m.Kind, m.InstanceID, m.OrgID); err != nil {
+		if m.Data.Code == "" && m.Data.Link == "" && errors.Is(err, missing(m.Kind)) {
+			return nil
+		}
+		return err
+	}
 	said, err := setting.Read(ctx, tx, m.InstanceID, m.OrgID, subjects(m.Template)...)
 	if err != nil {
 		return err
@@ -81,31 +90,30 @@ func Queue(ctx context.Context, tx db.DBTX, env *resource.Env, m *Message) error
 		return err
 	}
 	now, q := env.Now(), db.New()
-	recent, err := q.RecentMessages(ctx, tx, db.RecentMessagesParams{
-		InstanceID: m.InstanceID, UserID: m.UserID, Recipient: m.Recipient, Since: now.Add(-time.Hour),
-	})
+	recent, err := q.RecentMessagesTo(ctx, tx, db.RecentMessagesToParams{InstanceID: m.InstanceID, Recipient: m.Recipient, Since: now.Add(-time.Hour)})
 	if err != nil || recent >= hourlyLimit {
 		return err
 	}
 	return q.QueueMessage(ctx, tx, db.QueueMessageParams{
-		InstanceID: m.InstanceID, ID: env.NewID(), OrgID: m.OrgID, UserID: m.UserID, Kind: int16(m.Kind), Template: m.Template,
-		Recipient: m.Recipient, Language: language, Payload: body, Now: now,
+		InstanceID: m.InstanceID, ID: env.NewID(), OrgID: m.OrgID, UserID: m.UserID, Kind: messagev3.MessageKind(m.Kind), Template: m.Template,
+		Recipient: m.Recipient, Language: language, Payload: body, Now: now, ExpirationDate: m.expires(now),
 	})
 }
 
 // Outgoing is a message as a Sender gets it.
 type Outgoing struct {
-	InstanceID, ID string
-	Kind           Kind
-	Recipient      string
-	Subject, Text  string
-	HTML           string // the same words; '' for an SMS
+	InstanceID, OrgID, ID string
+	Kind                  Kind
+	Recipient             string
+	Subject, Text         string
+	HTML                  string // the same words; '' for an SMS
 }
 
 // Sender delivers messages. It may be asked for the same one again, when a node
-// died before it noted that it was sent.
+// died before it noted that it was sent. It returns the ID of the provider that it asked, and
+// what went wrong as a *courier.Problem.
 type Sender interface {
-	Send(ctx context.Context, m *Outgoing) error
+	Send(ctx context.Context, m *Outgoing) (provider string, err error)
 }
 
 func outgoing(row *db.Message) (*Outgoing, error) {
@@ -113,5 +121,5 @@ func outgoing(row *db.Message) (*Outgoing, error) {
 	if err := json.Unmarshal(row.Payload, &p); err != nil {
 		return nil, fmt.Errorf("message %s: %w", row.ID, err)
 	}
-	return &Outgoing{InstanceID: row.InstanceID, ID: row.ID, Kind: Kind(row.Kind), Recipient: row.Recipient, Subject: p.Subject, Text: p.Text, HTML: p.HTML}, nil
+	return &Outgoing{InstanceID: row.InstanceID, OrgID: row.OrgID, ID: row.ID, Kind: Kind(row.Kind), Recipient: row.Recipient, Subject: p.Subject, Text: p.Text, HTML: p.HTML}, nil
 }

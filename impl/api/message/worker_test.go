@@ -31,12 +31,12 @@ type recorder struct {
 	html string
 }
 
-func (r *recorder) Send(_ context.Context, m *message.Outgoing) error {
+func (r *recorder) Send(_ context.Context, m *message.Outgoing) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sent[m.Recipient]++
 	r.text, r.html = m.Subject+"\n"+m.Text, m.HTML
-	return r.fail
+	return "", r.fail
 }
 
 type queue struct {
@@ -49,7 +49,7 @@ type queue struct {
 func newQueue(t *testing.T) *queue {
 	t.Helper()
 	q := &queue{T: t, now: time.Now().UTC().Truncate(time.Microsecond)}
-	q.env = resource.Env{DB: pgtest.Open(t, 8), Now: func() time.Time { return q.now }, NewID: servertest.NewID}
+	q.env = resource.Env{DB: pgtest.Open(t, 8), Now: func() time.Time { return q.now }, NewID: servertest.NewID, Inbox: true}
 	config := servertest.Config(q.env.DB)
 	config.Now = q.env.Now
 	applied := servertest.Apply(t, config, string(contracts.DefaultSeed))
@@ -64,9 +64,14 @@ func (q *queue) add(recipient, language string) {
 
 func (q *queue) addNamed(recipient, language, name string) {
 	q.Helper()
+	q.addWith(recipient, language, message.Data{Code: "12345678", Minutes: 5, Domain: "a.example", Name: name})
+}
+
+func (q *queue) addWith(recipient, language string, data message.Data) {
+	q.Helper()
 	if err := message.Queue(q.Context(), q.env.DB.Pool, &q.env, &message.Message{
 		InstanceID: q.user.InstanceID, OrgID: q.user.OrgID, UserID: q.user.ID, Kind: message.Email, Template: "otp_email",
-		Recipient: recipient, Language: language, Data: message.Data{Code: "12345678", Minutes: 5, Domain: "a.example", Name: name},
+		Recipient: recipient, Language: language, Data: data,
 	}); err != nil {
 		q.Fatal(err)
 	}
@@ -120,7 +125,7 @@ func TestWorkersOfManyNodesShareTheQueue(t *testing.T) {
 func TestAMessageThatCannotBeSentIsTriedAgainAndThenGivenUp(t *testing.T) {
 	t.Parallel()
 	q, sender := newQueue(t), &recorder{sent: map[string]int{}, fail: errors.New("no")}
-	q.add("a@a.example", "de-CH")
+	q.addWith("a@a.example", "de-CH", message.Data{Code: "12345678", Minutes: 5, Domain: "a.example", Link: "https://a.example/"})
 	worker := q.worker(sender, false)
 	for range 100 {
 		if _, err := worker.Deliver(t.Context()); err != nil {
@@ -140,8 +145,33 @@ func TestAMessageThatCannotBeSentIsTriedAgainAndThenGivenUp(t *testing.T) {
 	if !strings.Contains(sender.html, `<html lang="de">`) || !strings.Contains(sender.html, "12345678") {
 		t.Errorf("got the HTML %q", sender.html)
 	}
+	if state, payload := q.stored(); state != 3 || !strings.Contains(payload, "12345678") {
+		t.Errorf("a message given up, that can be sent again, is %d, %s", state, payload)
+	}
+}
+
+func TestNoCodeIsSentThatIsGoodNoMore(t *testing.T) {
+	t.Parallel()
+	q, sender := newQueue(t), &recorder{sent: map[string]int{}, fail: errors.New("no")}
+	q.add("a@a.example", "")
+	worker := q.worker(sender, false)
+	for range 60 {
+		if _, err := worker.Deliver(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		q.now = q.now.Add(10 * time.Second)
+	}
+	// At once, and about 30 s, 90 s and 210 s later; the next would be after the five minutes.
+	if n := sender.sent["a@a.example"]; n != 4 {
+		t.Errorf("in five minutes it was tried %d times", n)
+	}
 	if state, payload := q.stored(); state != 3 || payload != "{}" {
-		t.Errorf("a message given up is %d, %s", state, payload)
+		t.Errorf("a message with a code that is good no more is %d, %s", state, payload)
+	}
+	q.add("b@a.example", "")
+	q.now = q.now.Add(5 * time.Minute) // no node ran
+	if n, err := worker.Deliver(t.Context()); err != nil || n != 1 || sender.sent["b@a.example"] != 0 {
+		t.Errorf("of %d the code was sent %d times, %v", n, sender.sent["b@a.example"], err)
 	}
 }
 

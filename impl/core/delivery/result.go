@@ -63,10 +63,10 @@ const (
 // was queued.
 func (r *result) judge(answer *webhook.Answer, err error, attempt int, queued time.Time, limits Limits) {
 	r.took, r.status, r.headers = answer.Took, answer.Status, headersOf(answer.Sent)
-	r.answer = storable(string(answer.Body[:min(len(answer.Body), maxAnswer)]), maxAnswer)
+	r.answer = Storable(string(answer.Body[:min(len(answer.Body), maxAnswer)]), maxAnswer)
 	switch {
 	case err != nil:
-		r.error = storable(err.Error(), maxError)
+		r.error = Storable(err.Error(), maxError)
 	case answer.Status >= 200 && answer.Status <= 299:
 		r.state = delivered
 		return
@@ -94,14 +94,14 @@ func (r *result) judge(answer *webhook.Answer, err error, attempt int, queued ti
 func headersOf(sent http.Header) string {
 	flat := make(map[string]string, len(sent))
 	for name, values := range sent {
-		flat[name] = storable(strings.Join(values, ", "), maxAnswer)
+		flat[name] = Storable(strings.Join(values, ", "), maxAnswer)
 	}
 	text, _ := json.Marshal(flat) // texts
 	return string(text)
 }
 
-// storable is what of a text the database can keep: UTF-8 without NUL, not too long.
-func storable(text string, most int) string {
+// Storable is what of a text the database can keep: UTF-8 without NUL, not too long.
+func Storable(text string, most int) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\x00", "\ufffd")
 	for len(text) > most {
 		_, size := utf8.DecodeLastRuneInString(text)

@@ -15,12 +15,15 @@ import (
 	"github.com/writ-id/writ/impl/core/store"
 )
 
-// Env is what every service of resources needs; every field but Origin is required.
+// Env is what every service of resources needs; every field up to Invalidate is required.
 type Env struct {
 	DB         *store.DB
 	Now        func() time.Time
 	NewID      func() string
 	Invalidate func() // drops what package policy remembers, on this node
+	// Inbox is set where messages are read from where they are queued, as in development:
+	// then they need no provider.
+	Inbox bool
 	// Origin returns the scheme, host and port of the node at a domain of an instance, for
 	// addresses in messages; nil where none are made.
 	Origin func(domain string) string

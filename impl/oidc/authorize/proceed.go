@@ -52,7 +52,7 @@ func (e *Endpoint) proceed(w http.ResponseWriter, r *http.Request, a *authorizat
 	}
 	flow := &tokenv1.Flow{
 		StartedAt: a.at.Now.Unix(), Request: encode(a.req), AppName: a.client.Name, LoginHint: a.req.LoginHint, Language: a.req.UiLocales,
-		Fresh: a.asks(PromptLogin), OrgId: a.scopes.Org, Choose: a.asks(PromptSelect) || len(sessions) > 1, Create: a.asks(PromptCreate), UserId: expected,
+		Fresh: a.asks(PromptLogin), OrgId: a.scopes.Org, Choose: a.asks(PromptSelect) || len(sessions) > 1, Create: a.asks(PromptCreate), UserId: expected, IdpId: a.scopes.IDP,
 	}
 	if !since.IsZero() {
 		flow.NotBefore = since.Unix()

@@ -36,9 +36,6 @@ func (v *visit) home() string { return cmp.Or(v.flow.GetOrgId(), v.flow.GetDomai
 
 // offer returns the buttons of a page.
 func (v *visit) offer() ([]button, error) {
-	if v.Upstreams == nil {
-		return nil, nil
-	}
 	home := v.home()
 	return v.buttons.GetOrLast(v.r.Context(), v.instance.ID+"\x00"+home, nil, func(ctx context.Context) (all []button, err error) {
 		active, err := v.Upstreams.Active(ctx, v.instance.ID, home)
@@ -51,7 +48,7 @@ func (v *visit) offer() ([]button, error) {
 
 // upstreamOf returns a provider that is active in an organization, or nil.
 func (v *visit) upstreamOf(orgID, id string) (*upstream.Provider, error) {
-	if v.Upstreams == nil || id == "" {
+	if id == "" {
 		return nil, nil
 	}
 	return v.Upstreams.Provider(v.r.Context(), v.instance.ID, orgID, id)

@@ -159,6 +159,7 @@ const (
 	pathUnknown     = "/login/idp/account"
 	pathLink        = "/login/idp/link"
 	pathNewExternal = "/login/idp/register"
+	pathSignedOut   = "/login/idp/signedout"
 )
 
 // Handler serves what is below /login, for a provider that is made of these pages.
@@ -178,6 +179,7 @@ func (p *Pages) Handler(provider Provider) http.Handler {
 
 		pathExternal:    {nil, takeExternal},
 		pathCallback:    {}, // which brings its login along
+		pathSignedOut:   {}, // which belongs to none
 		pathUnknown:     {showUnknown, takeUnknown},
 		pathLink:        {nil, takeLink},
 		pathNewExternal: {showNewExternal, takeNewExternal},

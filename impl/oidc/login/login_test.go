@@ -16,15 +16,18 @@ import (
 
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/api/authenticator"
+	"github.com/writ-id/writ/impl/api/idp"
 	"github.com/writ-id/writ/impl/api/idplink"
 	"github.com/writ-id/writ/impl/api/session"
 	"github.com/writ-id/writ/impl/api/user"
+	"github.com/writ-id/writ/impl/core/outgoing"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/core/store/pgtest"
 	"github.com/writ-id/writ/impl/core/token"
+	"github.com/writ-id/writ/impl/core/upstream"
 	"github.com/writ-id/writ/impl/dev/seed"
 	"github.com/writ-id/writ/impl/oidc/login"
 	"github.com/writ-id/writ/impl/server/servertest"
@@ -79,11 +82,17 @@ type world struct {
 	begin    atomic.Pointer[tokenv1.Flow] // what GET /begin begins
 	finished atomic.Pointer[login.Session]
 	factors  *authenticator.Service
+	idps     *idp.Service
+	links    *idplink.Service
+	roles    *policy.Roles
 }
 
 func newWorld(t *testing.T) *world { return start(t, false) }
 
-func start(t *testing.T, secure bool) *world {
+func start(t *testing.T, secure bool) *world { return startBehind(t, secure, nil) }
+
+// startBehind is start with servers that stand in for others.
+func startBehind(t *testing.T, secure bool, origins map[string]string) *world {
 	t.Helper()
 	w := &world{T: t, users: map[string]seed.AppliedUser{}}
 	w.clock.Store(time.Now().UnixMicro())
@@ -109,9 +118,11 @@ func start(t *testing.T, secure bool) *world {
 	w.instance.DefaultOrg = w.value("SELECT default_org FROM instances WHERE id = $1", w.instance.ID)
 	factors, users := authenticator.NewFactors(env, sealer), user.New(env)
 	w.factors = authenticator.New(env, factors)
+	w.idps, w.links, w.roles = idp.New(env, sealer), idplink.New(env), roles
 	w.Pages = login.New(login.Config{
-		Env: env, Roles: roles, Sessions: session.New(env, factors, users), Users: users, Links: idplink.New(env), Sealer: sealer,
+		Env: env, Roles: roles, Sessions: session.New(env, factors, users), Users: users, Links: w.links, Sealer: sealer,
 		Box: &token.Box{DB: w.db, Sealer: sealer, Now: w.now}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Upstreams: w.idps, Upstream: upstream.New(outgoing.New(outgoing.Config{Allow: outgoing.Loopback, Origins: origins}), w.now),
 		Instance: func(*http.Request) (*policy.Instance, error) { return w.instance, nil },
 		Issuer:   func(*http.Request) string { return w.url },
 	})
@@ -127,7 +138,7 @@ func start(t *testing.T, secure bool) *world {
 		flow := w.begin.Load()
 		w.Begin(rw, r, w.instance, &tokenv1.Flow{
 			Request: flow.Request, AppName: flow.AppName, LoginHint: flow.LoginHint, Language: flow.Language, Fresh: flow.Fresh,
-			NotBefore: flow.NotBefore, OrgId: flow.OrgId, UserId: flow.UserId, Choose: flow.Choose, Create: flow.Create,
+			NotBefore: flow.NotBefore, OrgId: flow.OrgId, UserId: flow.UserId, Choose: flow.Choose, Create: flow.Create, IdpId: flow.IdpId,
 		})
 	})
 	mux.HandleFunc("/logout", func(rw http.ResponseWriter, r *http.Request) {

@@ -149,6 +149,9 @@ func (p *Pages) ConfirmSignOut(w http.ResponseWriter, r *http.Request, instance 
 	if client := clientTargets(params.Get("post_logout_redirect_uri")); client != "" {
 		targets += " " + client
 	}
+	if params.Has("idp_logout") {
+		targets = p.beyond(r, targets)
+	}
 	p.show(w, r, shown, targets)
 }
 

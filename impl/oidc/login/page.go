@@ -177,7 +177,7 @@ func (v *visit) render(p *page, mistakes []mistake) error {
 	v.leave()
 	targets := formTargets(v.flow.GetRequest())
 	if len(p.Providers) > 0 {
-		targets = v.beyond(targets)
+		targets = v.beyond(v.r, targets)
 	}
 	v.show(v.w, v.r, p, targets)
 	return nil
@@ -235,11 +235,11 @@ func formTargets(request string) string {
 	return "'self'"
 }
 
-// beyond adds to targets where the buttons of identity providers lead: wherever those send
+// beyond adds to targets where forms lead that go on to identity providers: wherever those send
 // the browser on, which nobody here knows; in development, to servers on this machine.
-func (v *visit) beyond(targets string) string {
+func (p *Pages) beyond(r *http.Request, targets string) string {
 	more := []string{"https:"}
-	if !v.Pages.secure(v.r) {
+	if !p.secure(r) {
 		more = append(more, "http://localhost:*", "http://127.0.0.1:*")
 	}
 	for _, one := range more {

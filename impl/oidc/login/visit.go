@@ -65,6 +65,8 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, s step, provider P
 	switch {
 	case r.URL.Path == pathDoor:
 		return serveDoor(v)
+	case r.URL.Path == pathSignedOut && r.Method == http.MethodGet:
+		return serveSignedOut(v)
 	case strings.HasPrefix(r.URL.Path, pathCallback):
 		return serveCallback(v)
 	case r.URL.Path == pathBegin && r.Method == http.MethodGet:

@@ -3,10 +3,12 @@
 package logout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/writ-id/writ/gen/oauth"
@@ -14,6 +16,7 @@ import (
 	"github.com/writ-id/writ/impl/oidc/client"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
 	"github.com/writ-id/writ/impl/oidc/form"
+	"github.com/writ-id/writ/impl/oidc/login"
 )
 
 // Endpoint signs browsers out. It is safe for concurrent use; every field is required.
@@ -59,7 +62,7 @@ func (e *Endpoint) logout(w http.ResponseWriter, r *http.Request, at endpoint.Si
 	}
 	params := url.Values{}
 	for name, value := range map[string]string{
-		"id_token_hint": req.IdTokenHint, "client_id": req.ClientId, "post_logout_redirect_uri": req.PostLogoutRedirectUri, "state": req.State, "ui_locales": req.UiLocales,
+		"id_token_hint": req.IdTokenHint, "client_id": req.ClientId, "post_logout_redirect_uri": req.PostLogoutRedirectUri, "state": req.State, "ui_locales": req.UiLocales, "idp_logout": req.IdpLogout,
 	} {
 		if value != "" {
 			params.Set(name, value)
@@ -73,39 +76,45 @@ func (e *Endpoint) logout(w http.ResponseWriter, r *http.Request, at endpoint.Si
 		e.Pages.ConfirmSignOut(w, r, at.Instance, params)
 		return
 	}
-	if err := e.signOut(w, r, at, known); err != nil {
+	ended, err := e.signOut(w, r, at, known)
+	if err != nil {
 		e.ErrorPage(w, r, err)
 		return
 	}
-	if to == "" {
-		e.Pages.SignedOut(w, r, at.Instance)
-		return
-	}
-	if req.State != "" {
+	if to != "" && req.State != "" {
 		separator := "?"
 		if strings.Contains(to, "?") {
 			separator = "&"
 		}
 		to += separator + url.Values{"state": {req.State}}.Encode()
 	}
+	if req.IdpLogout == "true" {
+		if i := slices.IndexFunc(ended, func(session login.Session) bool { return session.IDPID != "" }); i >= 0 {
+			to = cmp.Or(e.Pages.Onward(r, at.Instance, &ended[i], to), to)
+		}
+	}
+	if to == "" {
+		e.Pages.SignedOut(w, r, at.Instance)
+		return
+	}
 	endpoint.Redirect(w, r, to)
 }
 
-// signOut ends the sessions of the browser: with a hint, those of its user.
-func (e *Endpoint) signOut(w http.ResponseWriter, r *http.Request, at endpoint.Site, known *access.Hint) error {
-	if known == nil {
-		return e.Pages.SignOut(w, r, at.Instance, "")
-	}
+// signOut ends the sessions of the browser: with a hint, those of its user. It returns
+// which of them somebody was signed in with.
+func (e *Endpoint) signOut(w http.ResponseWriter, r *http.Request, at endpoint.Site, known *access.Hint) ([]login.Session, error) {
 	sessions, err := e.Pages.Browser(r, at.Instance)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	if known == nil {
+		return sessions, e.Pages.SignOut(w, r, at.Instance, "")
+	}
+	sessions = slices.DeleteFunc(sessions, func(session login.Session) bool { return session.UserID != known.UserID })
 	for _, session := range sessions {
-		if session.UserID == known.UserID {
-			err = errors.Join(err, e.Pages.SignOut(w, r, at.Instance, session.ID))
-		}
+		err = errors.Join(err, e.Pages.SignOut(w, r, at.Instance, session.ID))
 	}
-	return err
+	return sessions, err
 }
 
 // navigates reports whether the user is looking at what is asked for: not a request

@@ -29,6 +29,7 @@ const (
 	Org         = URN + "org:id:"             // + ID
 	OrgDomain   = URN + "org:domain:primary:" // + domain
 	GrantingOrg = URN + "org:roles:id:"       // + ID
+	IDP         = URN + "org:idp:id:"         // + ID
 	Metadata    = URN + "user:metadata"
 	Owner       = URN + "user:resourceowner"
 
@@ -57,6 +58,7 @@ type Set struct {
 	Orgs      []string // the only organizations whose grants count in role claims
 	Org       string   // the user has to belong to
 	OrgDomain string
+	IDP       string // the identity provider that users go to at once
 	platform  bool
 }
 
@@ -132,6 +134,13 @@ func (s *Set) take(scope string) bool {
 	}
 	if domain, ok := after(OrgDomain); ok {
 		s.OrgDomain = strings.ToLower(domain)
+		return true
+	}
+	if idp, ok := after(IDP); ok {
+		if s.IDP != "" && s.IDP != idp {
+			return false
+		}
+		s.IDP = idp
 		return true
 	}
 	if org, ok := after(GrantingOrg); ok {

@@ -105,6 +105,7 @@ func Config(db *store.DB) server.Config {
 		NewID:  NewID,
 		Logger: slog.New(slog.DiscardHandler),
 		Sealer: masterKey(),
+		Inbox:  true,
 	}
 }
 

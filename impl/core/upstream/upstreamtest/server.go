@@ -60,6 +60,8 @@ type Server struct {
 	User User
 	// Now is the clock; that of the machine if nil.
 	Now func() time.Time
+	// Post has the browser bring its answer in a form, whatever it asked for.
+	Post bool
 	// Deny is the error that the next answers have instead of a code.
 	Deny string
 	// Down has every request answered by 503.
@@ -325,7 +327,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request, at place) {
 	if s.Answer != nil {
 		s.Answer(back)
 	}
-	if q.Get("response_mode") == "form_post" {
+	if s.Post || q.Get("response_mode") == "form_post" {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		_ = post.Execute(w, map[string]any{"To": q.Get("redirect_uri"), "Values": map[string][]string(back)})
 		return
