@@ -74,7 +74,9 @@ func (n noted) call(t testing.TB, ctx context.Context, token string, req proto.M
 // elsewhereTested are operations that a suite which knows only addresses cannot bring to
 // do what they are for, and where they are tested.
 var elsewhereTested = map[string]string{
-	"/writ.domain.v3alpha.ServiceDomains/Validate": "asks the DNS or a web server of the domain: impl/api/domain",
+	"/writ.domain.v3alpha.ServiceDomains/Validate":        "asks the DNS or a web server of the domain: impl/api/domain",
+	"/writ.message.v3alpha.ServiceMessages/GetMessage":    "is about a message that was sent to a user: impl/api/provider",
+	"/writ.message.v3alpha.ServiceMessages/ReplayMessage": "is about a message that nobody took: impl/api/provider",
 }
 
 // checkCases returns the operations that the suite has no case for: that were refused
@@ -191,6 +193,27 @@ var life = []step{
 	{"GetAppleIDP", `{"id":"$idpApple"}`, ""},
 	{"SearchIDPs", `{"ctx":{"orgId":"$org"},"filters":[{"state":{"state":"EFFECTIVE_STATE_INACTIVE"}}]}`, ""},
 	{"DeleteIDP", `{"id":"$idpApple"}`, ""},
+	{"CreateSMTPProvider", `{"provider":{"name":"Mail","senderAddress":"a@b.example","smtp":{"host":"mail.b.example:587","user":"u","password":"p"}}}`, "smtp"},
+	{"PatchSMTPProvider", `{"id":"$smtp","provider":{"description":"d","smtp":{"tls":"TLS_MODE_IMPLICIT"}}}`, ""},
+	{"GetSMTPProvider", `{"id":"$smtp"}`, ""},
+	{"ActivateSMTPProvider", `{"id":"$smtp"}`, ""},
+	{"SearchSMTPProviders", `{"ctx":{"orgId":"$org"},"filters":[{"state":{"state":"EFFECTIVE_STATE_ACTIVE"}},{"name":{"name":"Mail"}}]}`, ""},
+	{"DeactivateSMTPProvider", `{"id":"$smtp"}`, ""},
+	{"DeleteSMTPProvider", `{"id":"$smtp"}`, ""},
+	{"CreateSMTPProvider", `{"provider":{"name":"Hook","senderAddress":"a@b.example","http":{"endpoint":"https://b.invalid/"}}}`, "hook"},
+	{"TestSMTPProvider", `{"id":"$hook","test":{"recipient":"a@b.example"}}`, ""},
+	{"RotateSMTPProviderSigningKey", `{"id":"$hook","rotation":{}}`, ""},
+	{"CreateSMSProvider", `{"provider":{"name":"Twilio","twilio":{"sid":"AC00000000000000000000000000000000","token":"t","senderNumber":"+41791234567"}}}`, "sms"},
+	{"PatchSMSProvider", `{"id":"$sms","provider":{"twilio":{"messagingServiceSid":"MG00000000000000000000000000000000"}}}`, ""},
+	{"GetSMSProvider", `{"id":"$sms"}`, ""},
+	{"ActivateSMSProvider", `{"id":"$sms"}`, ""},
+	{"SearchSMSProviders", `{"filters":[{"state":{"state":"EFFECTIVE_STATE_ACTIVE"}}]}`, ""},
+	{"DeactivateSMSProvider", `{"id":"$sms"}`, ""},
+	{"DeleteSMSProvider", `{"id":"$sms"}`, ""},
+	{"CreateSMSProvider", `{"provider":{"name":"Hook","http":{"endpoint":"https://b.invalid/"}}}`, "smsHook"},
+	{"TestSMSProvider", `{"id":"$smsHook","test":{"recipient":"+41791234567"}}`, ""},
+	{"RotateSMSProviderSigningKey", `{"id":"$smsHook","rotation":{}}`, ""},
+	{"SearchMessages", `{"filters":[{"state":{"state":"MESSAGE_STATE_SENT"}}]}`, ""},
 	{"GetInstance", `{"id":"$instance"}`, ""},
 	{"SearchInstances", `{}`, ""},
 	{"PatchInstance", `{"id":"$instance","instance":{"allowRegistration":true}}`, ""},

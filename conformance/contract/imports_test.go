@@ -15,10 +15,13 @@ import (
 	_ "github.com/writ-id/writ/gen/proto/writ/instance/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/language/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
+	_ "github.com/writ-id/writ/gen/proto/writ/message/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/org/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/project/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/settings/v3alpha"
+	_ "github.com/writ-id/writ/gen/proto/writ/sms/v3alpha"
+	_ "github.com/writ-id/writ/gen/proto/writ/smtp/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 )

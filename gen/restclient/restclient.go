@@ -1952,21 +1952,6 @@ func (e PatchMembershipParamsCtxSystem) Valid() bool {
 	}
 }
 
-// Defines values for CreateSMSProviderParamsCtxSystem.
-const (
-	CreateSMSProviderParamsCtxSystemTrue CreateSMSProviderParamsCtxSystem = true
-)
-
-// Valid indicates whether the value is a known member of the CreateSMSProviderParamsCtxSystem enum.
-func (e CreateSMSProviderParamsCtxSystem) Valid() bool {
-	switch e {
-	case CreateSMSProviderParamsCtxSystemTrue:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for CreateSMTPProviderParamsCtxSystem.
 const (
 	CreateSMTPProviderParamsCtxSystemTrue CreateSMTPProviderParamsCtxSystem = true
@@ -9612,24 +9597,12 @@ type SearchSessionsParams struct {
 
 // CreateSMSProviderParams defines parameters for CreateSMSProvider.
 type CreateSMSProviderParams struct {
-	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
-	CtxSystem *CreateSMSProviderParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
-
 	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
 	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
 
 	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
 	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
-
-	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
-	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
-
-	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
-	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
 }
-
-// CreateSMSProviderParamsCtxSystem defines parameters for CreateSMSProvider.
-type CreateSMSProviderParamsCtxSystem bool
 
 // SearchSMSProvidersJSONBody defines parameters for SearchSMSProviders.
 type SearchSMSProvidersJSONBody = []SMSProviderSearchFilter
@@ -27863,18 +27836,6 @@ func NewCreateSMSProviderRequestWithBody(server string, params *CreateSMSProvide
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
-		if params.CtxSystem != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
 		if params.CtxInstanceID != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -27890,30 +27851,6 @@ func NewCreateSMSProviderRequestWithBody(server string, params *CreateSMSProvide
 		if params.CtxInstanceDomain != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CtxOrgID != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CtxOrgDomain != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {

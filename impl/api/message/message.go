@@ -69,10 +69,10 @@ type payload struct {
 const hourlyLimit = 50
 
 // Queue queues a message within tx, in the words it will be sent with. It refuses a message
-// that somebody waits for when nobody would carry it on; a notice is left out then.
+// with a code, which somebody waits for, when nobody would carry it on; a notice is left out.
 func Queue(ctx context.Context, tx db.DBTX, env *resource.Env, m *Message) error {
 	if err := CanSend(ctx, tx, env, m.Kind, m.InstanceID, m.OrgID); err != nil {
-		if m.Data.Code == "" && m.Data.Link == "" && errors.Is(err, missing(m.Kind)) {
+		if m.Data.Code == "" && errors.Is(err, missing(m.Kind)) {
 			return nil
 		}
 		return err

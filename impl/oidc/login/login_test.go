@@ -93,13 +93,18 @@ func start(t *testing.T, secure bool) *world { return startBehind(t, secure, nil
 
 // startBehind is start with servers that stand in for others.
 func startBehind(t *testing.T, secure bool, origins map[string]string) *world {
+	return startWith(t, secure, true, origins)
+}
+
+// startWith starts the pages. Without an inbox messages need a provider.
+func startWith(t *testing.T, secure, inbox bool, origins map[string]string) *world {
 	t.Helper()
 	w := &world{T: t, users: map[string]seed.AppliedUser{}}
 	w.clock.Store(time.Now().UnixMicro())
 	w.db = pgtest.Open(t, 8)
 	config := servertest.Config(w.db)
 	config.Now = w.now
-	env := resource.Env{DB: w.db, Now: w.now, NewID: config.NewID, Invalidate: func() {}}
+	env := resource.Env{DB: w.db, Now: w.now, NewID: config.NewID, Invalidate: func() {}, Inbox: inbox}
 	for _, one := range servertest.Apply(t, config, people).Users {
 		name, _, _ := strings.Cut(one.LoginName, "@")
 		w.users[name] = one

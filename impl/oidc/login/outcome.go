@@ -7,8 +7,10 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/api/provider"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/secret"
@@ -30,6 +32,11 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 			p.Error(w, r, Problem{Status: http.StatusInternalServerError, Code: "server_error"})
 			return
 		}
+	}
+	if errors.Is(refusal, provider.ErrNoSMTP) || errors.Is(refusal, provider.ErrNoSMS) {
+		p.Logger.WarnContext(r.Context(), "a page needs a provider that there is not", "path", r.URL.Path, "request", requestID(r), "reason", refusal.Reason)
+		p.Error(w, r, Problem{Status: http.StatusServiceUnavailable, Code: strings.ToLower(refusal.Reason)})
+		return
 	}
 	switch refusal.Kind {
 	case fault.Canceled: // nobody reads an answer

@@ -1,6 +1,7 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -14,8 +15,9 @@ import (
 // mayRegister reports whether people may register here; the browser is sent to the
 // login name when not (SEC-145).
 func mayRegister(v *visit) (bool, error) {
-	if v.instance.AllowRegistration && v.flow.GetUserId() == "" && (v.flow.GetOrgId() != "" || v.instance.DefaultOrg != "") {
-		return true, nil
+	if org := cmp.Or(v.flow.GetOrgId(), v.instance.DefaultOrg); v.instance.AllowRegistration && v.flow.GetUserId() == "" && org != "" {
+		err := canMail(v, org) // the address has to be proven
+		return err == nil, err
 	}
 	return false, v.to(pathName)
 }

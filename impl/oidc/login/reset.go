@@ -1,12 +1,16 @@
 package login
 
 import (
+	"github.com/writ-id/writ/impl/api/message"
 	"github.com/writ-id/writ/impl/oidc/login/code"
 	"github.com/writ-id/writ/impl/oidc/login/password"
 )
 
 // showForgot shows the page on which a new password is asked for.
 func showForgot(v *visit) error {
+	if err := canMail(v, v.flow.GetOrgId()); err != nil {
+		return err
+	}
 	name := v.flow.GetLoginName()
 	if name == "" {
 		name = v.flow.GetLoginHint()
@@ -22,6 +26,9 @@ func takeForgot(v *visit) error {
 		return forgotForm(v, v.form.Get("loginName"), []mistake{{"loginName", "loginName.required"}})
 	}
 	ctx := v.r.Context()
+	if err := canMail(v, v.flow.GetOrgId()); err != nil {
+		return err
+	}
 	if err := inTime(ctx, func() error {
 		user, err := resolve(v, name)
 		v.flow.CodeUserId = user.ID
@@ -46,6 +53,13 @@ func takeForgot(v *visit) error {
 	}
 	v.flow.LoginName, v.flow.SessionId, v.flow.Registering = name, "", false
 	return v.to(pathReset)
+}
+
+// canMail refuses what would send an e-mail when nobody would carry it on: to users of an
+// organization, or of any when none is named. It is asked before a user is looked for, so
+// that its answer is the same for all (SEC-170).
+func canMail(v *visit, orgID string) error {
+	return message.CanSend(v.r.Context(), v.DB.Pool, &v.Env, message.Email, v.instance.ID, orgID)
 }
 
 func forgotForm(v *visit, name string, mistakes []mistake) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/writ-id/writ/gen/db"
 	"github.com/writ-id/writ/impl/api/message"
+	"github.com/writ-id/writ/impl/api/provider"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
@@ -54,11 +55,12 @@ type Recipient struct {
 	Door    string // a link for them, if the text has one
 }
 
-// Send makes a code for a user and queues the message with it. When there were
-// too many it does nothing, and nobody learns of it (SEC-185).
+// Send makes a code for a user and queues the message with it. When there were too many, or
+// nobody would carry messages to this user on, it does nothing, and nobody learns of it
+// (SEC-185, SEC-170).
 func (c *Codes) Send(ctx context.Context, purpose Purpose, template string, to Recipient) error {
 	err := c.DB.InTx(ctx, func(tx pgx.Tx) error { return c.SendIn(ctx, tx, purpose, template, to) })
-	if errors.Is(err, ErrNoMore) {
+	if errors.Is(err, ErrNoMore) || errors.Is(err, provider.ErrNoSMTP) {
 		err = nil
 	}
 	return err

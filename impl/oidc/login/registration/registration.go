@@ -19,6 +19,7 @@ import (
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/api/idplink"
+	"github.com/writ-id/writ/impl/api/message"
 	"github.com/writ-id/writ/impl/api/session"
 	"github.com/writ-id/writ/impl/api/user"
 	"github.com/writ-id/writ/impl/core/fault"
@@ -155,6 +156,9 @@ func (s *Service) Register(ctx context.Context, at Where, said Form, typed strin
 
 // register makes the user of a form whose address has to be verified; or tells who has it.
 func (s *Service) register(ctx context.Context, at Where, said Form, by proof) (*Begun, error) {
+	if err := message.CanSend(ctx, s.DB.Pool, &s.Env, message.Email, at.InstanceID, at.OrgID); err != nil {
+		return nil, err
+	}
 	owner, err := s.queries.UserOfEmail(ctx, s.DB.Pool, db.UserOfEmailParams{InstanceID: at.InstanceID, EmailFolded: resource.Fold(said.Email)})
 	known := err == nil
 	if err != nil && !store.NoRow(err) {

@@ -1143,10 +1143,10 @@ const file_writ_sms_v3alpha_sms_service_proto_rawDesc = "" +
 	"#RotateSMSProviderSigningKeyResponse\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12%\n" +
 	"\vsigning_key\x18\x02 \x01(\tB\x04\xe0\xc1\x18\x01R\n" +
-	"signingKey2\xf9\r\n" +
-	"\x13ServiceSMSProviders\x12\xb8\x01\n" +
-	"\x11CreateSMSProvider\x12*.writ.sms.v3alpha.CreateSMSProviderRequest\x1a+.writ.sms.v3alpha.CreateSMSProviderResponse\"J\xca\xc1\x18\x14\n" +
-	"\x02\xc9\x01\x12\tsms.write\x18\x01*\x01\x03\x82\xd3\xe4\x93\x02,:\bprovider\" /resources/v3alpha/sms_providers\x12\xbb\x01\n" +
+	"signingKey2\xfc\r\n" +
+	"\x13ServiceSMSProviders\x12\xbb\x01\n" +
+	"\x11CreateSMSProvider\x12*.writ.sms.v3alpha.CreateSMSProviderRequest\x1a+.writ.sms.v3alpha.CreateSMSProviderResponse\"M\xca\xc1\x18\x17\n" +
+	"\x02\xc9\x01\x12\tsms.write\x18\x01\"\x01\x02*\x01\x03\x82\xd3\xe4\x93\x02,:\bprovider\" /resources/v3alpha/sms_providers\x12\xbb\x01\n" +
 	"\x10PatchSMSProvider\x12).writ.sms.v3alpha.PatchSMSProviderRequest\x1a*.writ.sms.v3alpha.PatchSMSProviderResponse\"P\xca\xc1\x18\x15\x12\tsms.write\x18\x01*\x02\x01\x030\x01@\x01\x82\xd3\xe4\x93\x021:\bprovider2%/resources/v3alpha/sms_providers/{id}\x12\xa9\x01\n" +
 	"\x0eGetSMSProvider\x12'.writ.sms.v3alpha.GetSMSProviderRequest\x1a(.writ.sms.v3alpha.GetSMSProviderResponse\"D\xca\xc1\x18\x13\x12\bsms.read\x18\x01*\x01\x010\x01@\x01\x82\xd3\xe4\x93\x02'\x12%/resources/v3alpha/sms_providers/{id}\x12\xb4\x01\n" +
 	"\x11DeleteSMSProvider\x12*.writ.sms.v3alpha.DeleteSMSProviderRequest\x1a+.writ.sms.v3alpha.DeleteSMSProviderResponse\"F\xca\xc1\x18\x15\x12\n" +
