@@ -58,7 +58,7 @@ var elsewhere = map[column]bool{
 
 // ofParts are events that a part of an object adds to it: tokens and keys of a
 // user do not change the user.
-const ofParts = `\.(pat|key|metadata|otp|mfa|role)\.`
+const ofParts = `\.(pat|key|metadata|otp|mfa|role|externalidp)\.`
 
 // brokenInvariants returns a line for each thing that is wrong.
 func brokenInvariants(ctx context.Context, db querier) (broken []string, err error) {

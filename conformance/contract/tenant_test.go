@@ -127,7 +127,7 @@ func collectionNamed(field string) string {
 
 // collections are the collections by the names of what is in them.
 var collections = sync.OnceValue(func() map[string]string {
-	known := map[string]string{"org": "organizations", "organization": "organizations", "schema": "user_schemas", "targets": "targets", "includes": "executions"}
+	known := map[string]string{"org": "organizations", "organization": "organizations", "schema": "user_schemas", "idp": "idps/gitlab", "targets": "targets", "includes": "executions"}
 	for _, op := range operations {
 		if _, whole := op.rule().collections(); creates(op) {
 			singular := strings.TrimSuffix(whole[strings.LastIndexByte(whole, '/')+1:], "s")
@@ -151,7 +151,7 @@ func (o *operation) references() (all []reference) {
 	for _, at := range locations(o.method.Input(), nil) {
 		name := string(at.field().Name())
 		isID := strings.HasSuffix(name, "_id") || strings.HasSuffix(name, "_ids") || at.field().IsList() && collectionNamed(name) != "" && len(at) > 1
-		isID = isID && !slices.ContainsFunc(at, func(f protoreflect.FieldDescriptor) bool { return f.Name() == "config" }) // of another provider
+		isID = isID && !slices.ContainsFunc(at, func(f protoreflect.FieldDescriptor) bool { return f.Name() == "config" || f.Name() == "external_user_id" }) // of another provider
 		if isID && at.field().Kind() == protoreflect.StringKind && at[0].Name() != "ctx" && at[0].Name() != "filters" && o.rule().place(at[0]) != "path" {
 			all = append(all, reference{at, collectionNamed(name)})
 		}
