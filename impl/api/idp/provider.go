@@ -8,6 +8,7 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	idpv3 "github.com/writ-id/writ/gen/proto/writ/idp/v3alpha"
 	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/upstream"
 )
 
@@ -47,17 +48,17 @@ func (s *Service) Provider(ctx context.Context, instanceID, orgID, id string) (*
 }
 
 func (s *Service) provider(row *db.Idp) (*upstream.Provider, error) {
-	secret, err := s.open(row, row.ClientSecret)
+	hidden, err := secret.OpenStored(s.sealer, place(row), row.ClientSecret)
 	if err != nil {
 		return nil, err
 	}
-	key, err := s.open(row, row.PrivateKey)
+	key, err := secret.OpenStored(s.sealer, place(row), row.PrivateKey)
 	if err != nil {
 		return nil, err
 	}
 	return &upstream.Provider{
 		InstanceID: row.InstanceID, OrgID: resource.Text(row.OrgID), ID: row.ID, Name: row.Name, Type: spoken(row.Type),
-		ClientID: row.ClientID, ClientSecret: string(secret), Scopes: row.Scopes, Issuer: row.Issuer,
+		ClientID: row.ClientID, ClientSecret: string(hidden), Scopes: row.Scopes, Issuer: row.Issuer,
 		AuthorizationEndpoint: row.AuthorizationEndpoint, TokenEndpoint: row.TokenEndpoint, UserEndpoint: row.UserEndpoint, IDAttribute: row.IDAttribute,
 		Tenant: row.Tenant, EmailVerified: row.IsEmailVerified, IDTokenMapping: row.IsIDTokenMapping,
 		TeamID: row.TeamID, KeyID: row.KeyID, PrivateKey: key,

@@ -7,8 +7,9 @@
 package idp
 
 import (
-	"bytes"
+	"cmp"
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 	"google.golang.org/protobuf/proto"
@@ -71,15 +72,7 @@ func (s *Service) create(ctx context.Context, of kind, given secrets, assign fun
 // patch changes a provider; in a context that inherits it, its state policy only. config is
 // what the request says of its type, nil when nothing.
 func (s *Service) patch(ctx context.Context, of kind, id string, idp *idpv3.PatchIDP, config proto.Message, given secrets, assign func(*db.Idp)) (*object.Details, error) {
-	other := first("idp.config", config)
-	for _, field := range []struct {
-		name string
-		is   bool
-	}{{"idp.idp.options", idp.GetOptions() != nil}, {"idp.idp.name", idp != nil && idp.Name != nil}} {
-		if field.is {
-			other = field.name
-		}
-	}
+	other := cmp.Or(resource.FirstField("idp.idp", idp, "state_policy"), resource.FirstField("idp.config", config))
 	var word *object.StatePolicy
 	if idp != nil {
 		word = idp.StatePolicy
@@ -96,48 +89,12 @@ func (s *Service) patch(ctx context.Context, of kind, id string, idp *idpv3.Patc
 	}, of.is)
 }
 
-// first names the first field that a message has, "" when there is none.
-func first(below string, of proto.Message) string {
-	if of == nil || !of.ProtoReflect().IsValid() {
-		return ""
-	}
-	m := of.ProtoReflect()
-	for i := range m.Descriptor().Fields().Len() {
-		if field := m.Descriptor().Fields().Get(i); m.Has(field) {
-			return below + "." + field.JSONName()
-		}
-	}
-	return ""
-}
-
-// seal stores the secrets of a request. One that is there already stays as it is sealed, so
-// that to send it again is no change.
+// seal stores the secrets of a request.
 func (s *Service) seal(row *db.Idp, given secrets) error {
-	for _, one := range []struct {
-		given  *string
-		sealed *[]byte
-	}{{given.client, &row.ClientSecret}, {given.key, &row.PrivateKey}} {
-		switch is, err := s.open(row, *one.sealed); {
-		case one.given == nil || err == nil && bytes.Equal(is, []byte(*one.given)):
-			continue
-		case *one.given == "":
-			*one.sealed = []byte{}
-			continue
-		}
-		sealed, err := s.sealer.Seal([]byte(*one.given), place(row))
-		if err != nil {
-			return err
-		}
-		*one.sealed = sealed
-	}
-	return nil
-}
-
-func (s *Service) open(row *db.Idp, sealed []byte) ([]byte, error) {
-	if len(sealed) == 0 {
-		return nil, nil
-	}
-	return s.sealer.Open(sealed, place(row))
+	return errors.Join(
+		secret.Replace(s.sealer, place(row), &row.ClientSecret, given.client),
+		secret.Replace(s.sealer, place(row), &row.PrivateKey, given.key),
+	)
 }
 
 func place(row *db.Idp) string { return secret.Place("idps", row.InstanceID, row.ID) }

@@ -30,8 +30,8 @@ type letter struct {
 	Domain string
 }
 
-// block is a paragraph: words, a code alone or a link alone.
-type block struct{ Text, Code, Link, Button string }
+// block is a paragraph: words, or a code, a link or a name alone.
+type block struct{ Text, Code, Link, Button, Name string }
 
 // Lines returns the lines of a paragraph.
 func (b block) Lines() []string { return strings.Split(b.Text, "\n") }
@@ -65,6 +65,8 @@ func compose(k kind, language string, words *eventv1.MessageTextSet, data *Data,
 			one.Code = text
 		case "Link":
 			one.Link, one.Button = text, say(words.GetButtonText())
+		case "Username":
+			one.Name = text
 		default:
 			one.Text = text
 		}
@@ -80,7 +82,7 @@ func compose(k kind, language string, words *eventv1.MessageTextSet, data *Data,
 	if k.sms {
 		var paragraphs []string
 		for _, one := range l.Blocks {
-			paragraphs = append(paragraphs, one.Text+one.Code+one.Link)
+			paragraphs = append(paragraphs, one.Text+one.Code+one.Link+one.Name)
 		}
 		p.Subject, p.Text = "", strings.Join(paragraphs, "\n\n")
 		return p, nil
@@ -119,8 +121,8 @@ func (l *letter) text() string {
 	add(wrap(l.Greeting))
 	for _, one := range l.Blocks {
 		switch {
-		case one.Code != "":
-			add("    " + one.Code)
+		case one.Code+one.Name != "":
+			add("    " + one.Code + one.Name)
 		case one.Link != "" && one.Button != "":
 			add(wrap(one.Button) + ":\n\n    " + one.Link)
 		case one.Link != "":

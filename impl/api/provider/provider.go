@@ -7,14 +7,12 @@
 package provider
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/writ-id/writ/gen/db"
@@ -97,7 +95,7 @@ func (p *providers[R, M]) create(ctx context.Context, row *R, secrets given, pay
 func (p *providers[R, M]) patch(ctx context.Context, id string, message proto.Message, word *object.StatePolicy, secrets given, payload event.Payload, assign func(*R)) (details *object.Details, err error) {
 	err = p.DB.InTx(ctx, func(tx pgx.Tx) error {
 		table := p.table.In(tx)
-		other := first("provider", message, "state_policy")
+		other := resource.FirstField("provider", message, "state_policy")
 		if other != "" || word == nil {
 			details, err = table.Patch(ctx, id, payload, resource.Change[R]{Other: other, Apply: func(tx pgx.Tx, row *R) error {
 				before := p.common(row).Type
@@ -187,42 +185,21 @@ func (p *providers[R, M]) sealing(err error) error {
 	return err
 }
 
-// seal stores the secrets of a request. One that is there already stays as it is sealed, so
-// that to send it again is no change.
+// seal stores the secrets of a request.
 func (p *providers[R, M]) seal(row *R, secrets given) error {
 	for _, one := range p.secrets(row) {
-		said := secrets[one.column]
-		if said == nil {
-			continue
-		}
-		if *said == "" {
-			*one.value = []byte{}
-			continue
-		}
-		if is, err := p.open(row, one); err == nil && bytes.Equal(is, []byte(*said)) {
-			continue
-		}
-		sealed, err := p.Sealer.Seal([]byte(*said), p.place(row))
-		if err != nil {
+		if err := secret.Replace(p.Sealer, p.place(row), one.value, secrets[one.column]); err != nil {
 			return p.sealing(err)
 		}
-		*one.value = sealed
 	}
 	return nil
-}
-
-func (p *providers[R, M]) open(row *R, one *sealed) ([]byte, error) {
-	if len(*one.value) == 0 {
-		return nil, nil
-	}
-	return p.Sealer.Open(*one.value, p.place(row))
 }
 
 // secret returns a secret of a row. One that does not open is a problem of the provider.
 func (p *providers[R, M]) secret(row *R, column string) (string, error) {
 	for _, one := range p.secrets(row) {
 		if one.column == column {
-			plain, err := p.open(row, one)
+			plain, err := secret.OpenStored(p.Sealer, p.place(row), *one.value)
 			if err != nil {
 				return "", &courier.Problem{What: "the provider's secrets cannot be opened"}
 			}
@@ -290,17 +267,6 @@ func (p *providers[R, M]) test(ctx context.Context, id string, send func(context
 		t.err, t.status = problem.Error(), uint32(max(0, Said(problem).Code))
 	}
 	return t, nil
-}
-
-// first names the first field that a message has, but for one, "" when there is none.
-func first(below string, of proto.Message, but protoreflect.Name) string {
-	m := of.ProtoReflect()
-	for i := range m.Descriptor().Fields().Len() {
-		if field := m.Descriptor().Fields().Get(i); field.Name() != but && m.Has(field) {
-			return below + "." + field.JSONName()
-		}
-	}
-	return ""
 }
 
 // present is nil for nothing.

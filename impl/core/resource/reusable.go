@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/writ-id/writ/gen/db"
 	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
@@ -201,6 +203,17 @@ type Change[R any] struct {
 	Other string
 	// Apply changes the row, where it is defined.
 	Apply func(pgx.Tx, *R) error
+}
+
+// FirstField names the first field that a message has besides some, "" when there is none.
+func FirstField(below string, of proto.Message, besides ...protoreflect.Name) string {
+	m := of.ProtoReflect() // of a nil message, which has none
+	for i := range m.Descriptor().Fields().Len() {
+		if field := m.Descriptor().Fields().Get(i); !slices.Contains(besides, field.Name()) && m.Has(field) {
+			return below + "." + field.JSONName()
+		}
+	}
+	return ""
 }
 
 // Patch changes a row where it is defined; in a context that inherits it, its policy there,

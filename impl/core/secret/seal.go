@@ -151,3 +151,32 @@ func (m *MasterKey) Keys() (n int, switched bool) {
 	n = len(info.GetKeyInfo())
 	return n, info.GetKeyInfo()[n-1].GetKeyId() == info.GetPrimaryKeyId()
 }
+
+// Replace seals what a request says of a secret in place of what is stored: nil leaves it,
+// an empty one takes it away, and the one that is there already stays as it is sealed, so
+// that to send it again is no change.
+func Replace(sealer Sealer, context string, stored *[]byte, said *string) error {
+	switch {
+	case said == nil:
+		return nil
+	case *said == "":
+		*stored = []byte{}
+		return nil
+	}
+	if is, err := OpenStored(sealer, context, *stored); err == nil && string(is) == *said {
+		return nil
+	}
+	sealed, err := sealer.Seal([]byte(*said), context)
+	if err == nil {
+		*stored = sealed
+	}
+	return err
+}
+
+// OpenStored opens what is stored of a secret; nothing, where nothing is.
+func OpenStored(sealer Sealer, context string, stored []byte) ([]byte, error) {
+	if len(stored) == 0 {
+		return nil, nil
+	}
+	return sealer.Open(stored, context)
+}

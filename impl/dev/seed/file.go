@@ -47,7 +47,7 @@ type Instance struct {
 	Domains       []string
 	Features      map[string]bool
 	Limits        Body
-	Languages     Body
+	Settings      `yaml:",inline"`
 	Targets       []Body
 	Executions    []Body
 	UserSchemas   []Body `yaml:"user_schemas"`
@@ -56,13 +56,20 @@ type Instance struct {
 	AllowRegistration *bool `yaml:"allow_registration"`
 }
 
+// Settings are what an instance or an organization says itself.
+type Settings struct {
+	Languages    Body
+	Branding     Body
+	MessageTexts map[string]map[string]Body `yaml:"message_texts"` // by kind and language
+}
+
 // Organization is an organization of an instance.
 type Organization struct {
 	ID         string
 	Name       string
 	Default    bool
 	Domains    []string
-	Languages  Body
+	Settings   `yaml:",inline"`
 	Users      []User
 	Projects   []Project
 	UserGrants []UserGrant `yaml:"user_grants"`

@@ -3,6 +3,8 @@ package seed
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	instancev3 "github.com/writ-id/writ/gen/proto/writ/instance/v3alpha"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
@@ -49,7 +51,7 @@ func (r *run) instance(ctx context.Context, instance Instance) error {
 			return err
 		}
 	}
-	if err := r.languages(inside, instance.Languages); err != nil {
+	if err := r.settings(inside, instance.Settings); err != nil {
 		return err
 	}
 	if err := r.actions(inside, at.path, instance); err != nil {
@@ -108,12 +110,31 @@ func (r *run) domains(ctx context.Context, names []string) error {
 	return nil
 }
 
-func (r *run) languages(ctx context.Context, settings Body) error {
-	if len(settings) == 0 {
-		return nil
+// settings has a context say what the file says; what the file leaves out stays.
+func (r *run) settings(ctx context.Context, settings Settings) error {
+	set := func(service, operation string, request Body) error {
+		_, err := r.call(ctx, kind{service: "writ." + service}, operation, request)
+		return err
 	}
-	_, err := r.call(ctx, kind{service: "writ.language.v3alpha.ServiceLanguageSettings"}, "SetLanguages", Body{"settings": settings})
-	return err
+	if len(settings.Languages) > 0 {
+		if err := set("language.v3alpha.ServiceLanguageSettings", "SetLanguages", Body{"settings": settings.Languages}); err != nil {
+			return err
+		}
+	}
+	if len(settings.Branding) > 0 {
+		if err := set("settings.v3alpha.ServiceBrandingSettings", "SetBranding", Body{"settings": settings.Branding}); err != nil {
+			return fmt.Errorf("branding: %w", err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(settings.MessageTexts)) {
+		for _, language := range slices.Sorted(maps.Keys(settings.MessageTexts[name])) {
+			request := Body{"kind": name, "language": language, "settings": settings.MessageTexts[name][language]}
+			if err := set("settings.v3alpha.ServiceMessageTextSettings", "SetMessageText", request); err != nil {
+				return fmt.Errorf("message text %q in %q: %w", name, language, err)
+			}
+		}
+	}
+	return nil
 }
 
 // actions makes targets and executions exist. Executions name targets by name. The key
@@ -178,7 +199,7 @@ func (r *run) organization(ctx context.Context, at place, org Organization) erro
 	if err := r.domains(inside, org.Domains); err != nil {
 		return err
 	}
-	if err := r.languages(inside, org.Languages); err != nil {
+	if err := r.settings(inside, org.Settings); err != nil {
 		return err
 	}
 	for _, user := range org.Users {

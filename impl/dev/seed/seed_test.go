@@ -239,10 +239,41 @@ func TestALostSecretIsReplacedOnlyWhenAsked(t *testing.T) {
 	}
 }
 
+func TestSettingsOfAFileAreSetOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const text = `instances: [{name: a, domains: [a.example], languages: {default_language: {key: de}}, branding: {primary_color_light: "#402060"},
+		message_texts: {otp_email: {de: {subject: "Code {{.Code}}"}}}, organizations: [{name: o, branding: {hide_product_name: {value: true}}, message_texts: {otp_sms: {en: {text: "{{.Code}}"}}}}]}]`
+	for run, want := range []string{
+		"settings.branding.set settings.branding.set settings.languages.set settings.message_text.set settings.message_text.set", "",
+	} {
+		file, err := seed.Parse("seed.yaml", []byte(text), noEnvironment)
+		if err != nil {
+			t.Fatal(err)
+		}
+		applied, err := server.ApplySeed(t.Context(), f.server, file, f.c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var changed []string
+		for _, one := range applied.Changes {
+			if one.Aggregate == "settings" {
+				changed = append(changed, one.Event)
+			}
+		}
+		slices.Sort(changed)
+		if got := strings.Join(changed, " "); got != want {
+			t.Errorf("run %d: got %s, want %s", run, got, want)
+		}
+	}
+}
+
 func TestApplyRefusesAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, text, want string }{
 		{"a role of another level", "instances: [{name: a, organizations: [{name: o, users: [{username: u, service: {name: Service}, instance_roles: [ORG_OWNER]}]}]}]", `"ORG_OWNER" is not a role of this level`},
+		{"colours that nobody can read", `instances: [{name: a, domains: [x.example], branding: {font_color_light: "#eeeeee"}}]`, "contrast of 1."},
+		{"words that name what is not there", `instances: [{name: a, domains: [x.example], message_texts: {otp_sms: {de: {text: "{{.Nothing}}"}}}}]`, "{{.Nothing}}"},
 		{"a domain of another instance", "instances: [{name: a, domains: [x.example]}, {name: b, domains: [x.example]}]", "belongs to another instance"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
