@@ -1,14 +1,19 @@
 package browser
 
 import (
+	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/writ-id/writ/conformance/interop/npm"
 	"github.com/writ-id/writ/impl/core/upstream"
 	"github.com/writ-id/writ/impl/core/upstream/upstreamtest"
 )
@@ -234,5 +239,61 @@ func TestAnAnswerThatIsPosted(t *testing.T) {
 	b.arrive(house.app)
 	if got := login.finish(t); got.name != "Ada Lovelace" {
 		t.Errorf("got %q", got.name)
+	}
+}
+
+// TestSigningInWithOIDCProvider comes from a provider that others wrote: oidc-provider of
+// npm, unmodified, with its own pages.
+func TestSigningInWithOIDCProvider(t *testing.T) {
+	t.Parallel()
+	dir, err := npm.Install("node", "browser-peer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(free.Addr().String())
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const secret = "a secret of the house 0123456789"
+	peer := exec.Command("node", filepath.Join(dir, "provider.js"), port, house.Issuer+"/login/idp/callback", "house", secret)
+	said, err := peer.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := peer.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = peer.Process.Kill(); _ = peer.Wait() })
+	if line, err := bufio.NewReader(said).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("the provider says %q: %v", line, err)
+	}
+	upstreamOf(t, "Node Inc", "http://127.0.0.1:"+port, "house", secret, object{"isAutoCreation": true})
+
+	who, b := fmt.Sprint("ada.peer", people.Add(1)), newTab(t)
+	login := house.app.begin()
+	b.open(login.address)
+	b.clickText("Continue with Node Inc")
+	b.fill("input[name=login]", who)
+	b.fill("input[name=password]", "anything")
+	b.click("button[type=submit]")
+	b.click("button[type=submit]") // consent
+	b.arrive(house.app)
+	first := login.finish(t)
+	if first.name != "Ada Peer" || first.info.Email != who+"@peer.example" || !first.info.EmailVerified {
+		t.Errorf("got %q %s", first.name, first.info.Email)
+	}
+	login = house.app.begin("prompt", "login") // which the provider is asked for, too
+	b.open(login.address)
+	b.clickText("Continue with Node Inc")
+	b.fill("input[name=login]", who)
+	b.fill("input[name=password]", "anything")
+	b.click("button[type=submit]")
+	b.arrive(house.app)
+	if again := login.finish(t); again.id.Subject != first.id.Subject {
+		t.Errorf("got %s, then %s", first.id.Subject, again.id.Subject)
 	}
 }

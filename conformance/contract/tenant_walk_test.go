@@ -61,9 +61,17 @@ func invented(id string) string {
 	return id[:len(id)-1] + "~"
 }
 
+// ofAllOrgs reports whether an operation is about what is of an instance only and inherited
+// by all of its organizations, so that they see and switch it (document 1, "Reusable
+// resources").
+func ofAllOrgs(op *operation) bool { return op.method.Parent().Name() == "ServiceSMSProviders" }
+
 // attacks returns requests of an operation that name what belongs to the victim:
 // in the path, in the body, as the context.
 func (o *tenant) attacks(op *operation, sameInstance bool) (all []attack, err error) {
+	if sameInstance && ofAllOrgs(op) {
+		return nil, nil
+	}
 	base, err := searchAll(o.suite, op)
 	if err != nil {
 		return nil, err

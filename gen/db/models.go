@@ -252,30 +252,32 @@ type IdpLink struct {
 }
 
 type Instance struct {
-	ID                     string    `db:"id"`
-	Name                   string    `db:"name"`
-	NameFolded             string    `db:"name_folded"`
-	DefaultOrg             string    `db:"default_org"`
-	Blocked                bool      `db:"blocked"`
-	AuditLogRetentionNanos int64     `db:"audit_log_retention_nanos"`
-	AllowRegistration      bool      `db:"allow_registration"`
-	Sequence               int64     `db:"sequence"`
-	CreationDate           time.Time `db:"creation_date"`
-	ChangeDate             time.Time `db:"change_date"`
+	ID                                     string    `db:"id"`
+	Name                                   string    `db:"name"`
+	NameFolded                             string    `db:"name_folded"`
+	DefaultOrg                             string    `db:"default_org"`
+	Blocked                                bool      `db:"blocked"`
+	AuditLogRetentionNanos                 int64     `db:"audit_log_retention_nanos"`
+	AllowRegistration                      bool      `db:"allow_registration"`
+	Sequence                               int64     `db:"sequence"`
+	CreationDate                           time.Time `db:"creation_date"`
+	ChangeDate                             time.Time `db:"change_date"`
+	SmtpSenderAddressMatchesInstanceDomain bool      `db:"smtp_sender_address_matches_instance_domain"`
 }
 
 type InstanceRow struct {
-	ID                     string    `db:"id"`
-	Name                   string    `db:"name"`
-	NameFolded             string    `db:"name_folded"`
-	DefaultOrg             string    `db:"default_org"`
-	Blocked                bool      `db:"blocked"`
-	AuditLogRetentionNanos int64     `db:"audit_log_retention_nanos"`
-	AllowRegistration      bool      `db:"allow_registration"`
-	Sequence               int64     `db:"sequence"`
-	CreationDate           time.Time `db:"creation_date"`
-	ChangeDate             time.Time `db:"change_date"`
-	PrimaryDomain          string    `db:"primary_domain"`
+	ID                                     string    `db:"id"`
+	Name                                   string    `db:"name"`
+	NameFolded                             string    `db:"name_folded"`
+	DefaultOrg                             string    `db:"default_org"`
+	Blocked                                bool      `db:"blocked"`
+	AuditLogRetentionNanos                 int64     `db:"audit_log_retention_nanos"`
+	AllowRegistration                      bool      `db:"allow_registration"`
+	Sequence                               int64     `db:"sequence"`
+	CreationDate                           time.Time `db:"creation_date"`
+	ChangeDate                             time.Time `db:"change_date"`
+	PrimaryDomain                          string    `db:"primary_domain"`
+	SmtpSenderAddressMatchesInstanceDomain bool      `db:"smtp_sender_address_matches_instance_domain"`
 }
 
 type MachineKey struct {

@@ -147,3 +147,25 @@ func (q *Queries) LockSwitch(ctx context.Context, db DBTX, arg LockSwitchParams)
 	_, err := db.Exec(ctx, lockSwitch, arg.Kind, arg.InstanceID, arg.OrgID)
 	return err
 }
+
+const mayBeSender = `-- name: MayBeSender :one
+SELECT (NOT EXISTS (SELECT FROM instances i WHERE i.id = $1 AND i.smtp_sender_address_matches_instance_domain)
+    OR EXISTS (SELECT FROM domains d WHERE d.instance_id = $1 AND d.domain = lower($2::text) AND d.is_verified
+        AND (d.org_id IS NULL OR d.org_id = $3::text)))::bool AS may
+`
+
+type MayBeSenderParams struct {
+	InstanceID string `db:"instance_id"`
+	Domain     string `db:"domain"`
+	OrgID      string `db:"org_id"`
+}
+
+// Whether e-mails to users of an instance may be from an address at a domain, which the
+// instance or the organization of the provider has proven, if that matters. The system has
+// no domains.
+func (q *Queries) MayBeSender(ctx context.Context, db DBTX, arg MayBeSenderParams) (bool, error) {
+	row := db.QueryRow(ctx, mayBeSender, arg.InstanceID, arg.Domain, arg.OrgID)
+	var may bool
+	err := row.Scan(&may)
+	return may, err
+}

@@ -22,7 +22,7 @@ func (q *Queries) InstancesDelete(ctx context.Context, db DBTX, id string) error
 }
 
 const instancesHold = `-- name: InstancesHold :one
-SELECT t.id, t.name, t.name_folded, t.default_org, t.blocked, t.audit_log_retention_nanos, t.allow_registration, t.sequence, t.creation_date, t.change_date, t.primary_domain FROM instance_rows t WHERE t.id = $1 FOR SHARE OF t
+SELECT t.id, t.name, t.name_folded, t.default_org, t.blocked, t.audit_log_retention_nanos, t.allow_registration, t.sequence, t.creation_date, t.change_date, t.primary_domain, t.smtp_sender_address_matches_instance_domain FROM instance_rows t WHERE t.id = $1 FOR SHARE OF t
 `
 
 // InstancesHold reads a row and keeps others from changing or deleting it; others may hold it too.
@@ -41,35 +41,37 @@ func (q *Queries) InstancesHold(ctx context.Context, db DBTX, id string) (Instan
 		&i.CreationDate,
 		&i.ChangeDate,
 		&i.PrimaryDomain,
+		&i.SmtpSenderAddressMatchesInstanceDomain,
 	)
 	return i, err
 }
 
 const instancesInsert = `-- name: InstancesInsert :one
-INSERT INTO instances (id, name, name_folded, default_org, blocked, audit_log_retention_nanos, allow_registration, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz), $17, $18)
+INSERT INTO instances (id, name, name_folded, default_org, blocked, audit_log_retention_nanos, allow_registration, sequence, creation_date, change_date, smtp_sender_address_matches_instance_domain)
+VALUES ($1, $2, $3, $4, $5, $6, $7, append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz), $17, $18, $19)
 RETURNING sequence
 `
 
 type InstancesInsertParams struct {
-	ID                     string          `db:"id"`
-	Name                   string          `db:"name"`
-	NameFolded             string          `db:"name_folded"`
-	DefaultOrg             string          `db:"default_org"`
-	Blocked                bool            `db:"blocked"`
-	AuditLogRetentionNanos int64           `db:"audit_log_retention_nanos"`
-	AllowRegistration      bool            `db:"allow_registration"`
-	EventInstanceID        string          `db:"event_instance_id"`
-	EventAggregateType     string          `db:"event_aggregate_type"`
-	EventAggregateID       string          `db:"event_aggregate_id"`
-	EventType              string          `db:"event_type"`
-	EventPayload           json.RawMessage `db:"event_payload"`
-	EventCreator           string          `db:"event_creator"`
-	EventOwnerType         int16           `db:"event_owner_type"`
-	EventOwnerID           string          `db:"event_owner_id"`
-	EventAt                time.Time       `db:"event_at"`
-	CreationDate           time.Time       `db:"creation_date"`
-	ChangeDate             time.Time       `db:"change_date"`
+	ID                                     string          `db:"id"`
+	Name                                   string          `db:"name"`
+	NameFolded                             string          `db:"name_folded"`
+	DefaultOrg                             string          `db:"default_org"`
+	Blocked                                bool            `db:"blocked"`
+	AuditLogRetentionNanos                 int64           `db:"audit_log_retention_nanos"`
+	AllowRegistration                      bool            `db:"allow_registration"`
+	EventInstanceID                        string          `db:"event_instance_id"`
+	EventAggregateType                     string          `db:"event_aggregate_type"`
+	EventAggregateID                       string          `db:"event_aggregate_id"`
+	EventType                              string          `db:"event_type"`
+	EventPayload                           json.RawMessage `db:"event_payload"`
+	EventCreator                           string          `db:"event_creator"`
+	EventOwnerType                         int16           `db:"event_owner_type"`
+	EventOwnerID                           string          `db:"event_owner_id"`
+	EventAt                                time.Time       `db:"event_at"`
+	CreationDate                           time.Time       `db:"creation_date"`
+	ChangeDate                             time.Time       `db:"change_date"`
+	SmtpSenderAddressMatchesInstanceDomain bool            `db:"smtp_sender_address_matches_instance_domain"`
 }
 
 // InstancesInsert stores a new row and appends its event.
@@ -93,6 +95,7 @@ func (q *Queries) InstancesInsert(ctx context.Context, db DBTX, arg InstancesIns
 		arg.EventAt,
 		arg.CreationDate,
 		arg.ChangeDate,
+		arg.SmtpSenderAddressMatchesInstanceDomain,
 	)
 	var sequence int64
 	err := row.Scan(&sequence)
@@ -138,7 +141,7 @@ func (q *Queries) InstancesLeave(ctx context.Context, db DBTX, arg InstancesLeav
 }
 
 const instancesLock = `-- name: InstancesLock :one
-SELECT t.id, t.name, t.name_folded, t.default_org, t.blocked, t.audit_log_retention_nanos, t.allow_registration, t.sequence, t.creation_date, t.change_date, t.primary_domain FROM instance_rows t WHERE t.id = $1 FOR NO KEY UPDATE OF t
+SELECT t.id, t.name, t.name_folded, t.default_org, t.blocked, t.audit_log_retention_nanos, t.allow_registration, t.sequence, t.creation_date, t.change_date, t.primary_domain, t.smtp_sender_address_matches_instance_domain FROM instance_rows t WHERE t.id = $1 FOR NO KEY UPDATE OF t
 `
 
 // InstancesLock reads a row and keeps others from changing or deleting it.
@@ -157,13 +160,14 @@ func (q *Queries) InstancesLock(ctx context.Context, db DBTX, id string) (Instan
 		&i.CreationDate,
 		&i.ChangeDate,
 		&i.PrimaryDomain,
+		&i.SmtpSenderAddressMatchesInstanceDomain,
 	)
 	return i, err
 }
 
 const instancesRead = `-- name: InstancesRead :one
 
-SELECT t.id, t.name, t.name_folded, t.default_org, t.blocked, t.audit_log_retention_nanos, t.allow_registration, t.sequence, t.creation_date, t.change_date, t.primary_domain FROM instance_rows t WHERE t.id = $1
+SELECT t.id, t.name, t.name_folded, t.default_org, t.blocked, t.audit_log_retention_nanos, t.allow_registration, t.sequence, t.creation_date, t.change_date, t.primary_domain, t.smtp_sender_address_matches_instance_domain FROM instance_rows t WHERE t.id = $1
 `
 
 // Code generated by contracts/generate/storage. DO NOT EDIT.
@@ -183,12 +187,13 @@ func (q *Queries) InstancesRead(ctx context.Context, db DBTX, id string) (Instan
 		&i.CreationDate,
 		&i.ChangeDate,
 		&i.PrimaryDomain,
+		&i.SmtpSenderAddressMatchesInstanceDomain,
 	)
 	return i, err
 }
 
 const instancesTake = `-- name: InstancesTake :one
-SELECT t.id, t.name, t.name_folded, t.default_org, t.blocked, t.audit_log_retention_nanos, t.allow_registration, t.sequence, t.creation_date, t.change_date, t.primary_domain FROM instance_rows t WHERE t.id = $1 FOR UPDATE OF t
+SELECT t.id, t.name, t.name_folded, t.default_org, t.blocked, t.audit_log_retention_nanos, t.allow_registration, t.sequence, t.creation_date, t.change_date, t.primary_domain, t.smtp_sender_address_matches_instance_domain FROM instance_rows t WHERE t.id = $1 FOR UPDATE OF t
 `
 
 // InstancesTake reads a row that is to be deleted.
@@ -207,34 +212,36 @@ func (q *Queries) InstancesTake(ctx context.Context, db DBTX, id string) (Instan
 		&i.CreationDate,
 		&i.ChangeDate,
 		&i.PrimaryDomain,
+		&i.SmtpSenderAddressMatchesInstanceDomain,
 	)
 	return i, err
 }
 
 const instancesUpdate = `-- name: InstancesUpdate :one
-UPDATE instances t SET name = $1, name_folded = $2, default_org = $3, blocked = $4, audit_log_retention_nanos = $5, allow_registration = $6, sequence = append_event($7, $8, $9, $10, $11, $12, $13, $14, $15::timestamptz), change_date = $16
-WHERE t.id = $17
+UPDATE instances t SET name = $1, name_folded = $2, default_org = $3, blocked = $4, audit_log_retention_nanos = $5, allow_registration = $6, sequence = append_event($7, $8, $9, $10, $11, $12, $13, $14, $15::timestamptz), change_date = $16, smtp_sender_address_matches_instance_domain = $17
+WHERE t.id = $18
 RETURNING t.sequence
 `
 
 type InstancesUpdateParams struct {
-	Name                   string          `db:"name"`
-	NameFolded             string          `db:"name_folded"`
-	DefaultOrg             string          `db:"default_org"`
-	Blocked                bool            `db:"blocked"`
-	AuditLogRetentionNanos int64           `db:"audit_log_retention_nanos"`
-	AllowRegistration      bool            `db:"allow_registration"`
-	EventInstanceID        string          `db:"event_instance_id"`
-	EventAggregateType     string          `db:"event_aggregate_type"`
-	EventAggregateID       string          `db:"event_aggregate_id"`
-	EventType              string          `db:"event_type"`
-	EventPayload           json.RawMessage `db:"event_payload"`
-	EventCreator           string          `db:"event_creator"`
-	EventOwnerType         int16           `db:"event_owner_type"`
-	EventOwnerID           string          `db:"event_owner_id"`
-	EventAt                time.Time       `db:"event_at"`
-	ChangeDate             time.Time       `db:"change_date"`
-	ID                     string          `db:"id"`
+	Name                                   string          `db:"name"`
+	NameFolded                             string          `db:"name_folded"`
+	DefaultOrg                             string          `db:"default_org"`
+	Blocked                                bool            `db:"blocked"`
+	AuditLogRetentionNanos                 int64           `db:"audit_log_retention_nanos"`
+	AllowRegistration                      bool            `db:"allow_registration"`
+	EventInstanceID                        string          `db:"event_instance_id"`
+	EventAggregateType                     string          `db:"event_aggregate_type"`
+	EventAggregateID                       string          `db:"event_aggregate_id"`
+	EventType                              string          `db:"event_type"`
+	EventPayload                           json.RawMessage `db:"event_payload"`
+	EventCreator                           string          `db:"event_creator"`
+	EventOwnerType                         int16           `db:"event_owner_type"`
+	EventOwnerID                           string          `db:"event_owner_id"`
+	EventAt                                time.Time       `db:"event_at"`
+	ChangeDate                             time.Time       `db:"change_date"`
+	SmtpSenderAddressMatchesInstanceDomain bool            `db:"smtp_sender_address_matches_instance_domain"`
+	ID                                     string          `db:"id"`
 }
 
 // InstancesUpdate stores a row that is locked and appends its event.
@@ -256,6 +263,7 @@ func (q *Queries) InstancesUpdate(ctx context.Context, db DBTX, arg InstancesUpd
 		arg.EventOwnerID,
 		arg.EventAt,
 		arg.ChangeDate,
+		arg.SmtpSenderAddressMatchesInstanceDomain,
 		arg.ID,
 	)
 	var sequence int64

@@ -4065,6 +4065,9 @@ type GetInstance struct {
 
 	// PrimaryDomain Its primary domain.
 	PrimaryDomain string `json:"primaryDomain"`
+
+	// SMTPSenderAddressMatchesInstanceDomain Whether the address that e-mails are from has to be at a verified domain of the instance, or of the organization that defines the SMTP provider.
+	SMTPSenderAddressMatchesInstanceDomain bool `json:"smtpSenderAddressMatchesInstanceDomain"`
 }
 
 // GetInstanceDefaultReply GetInstanceDefaultResponse is the response of GetInstanceDefault.
@@ -5016,6 +5019,9 @@ type Instance struct {
 
 	// OwnerUsername The username of a service user to create as its owner (IAM_OWNER); the answer holds a token for it.
 	OwnerUsername *string `json:"ownerUsername,omitempty"`
+
+	// SMTPSenderAddressMatchesInstanceDomain Whether the address that e-mails are from has to be at a verified domain of the instance, or of the organization that defines the SMTP provider.
+	SMTPSenderAddressMatchesInstanceDomain *bool `json:"smtpSenderAddressMatchesInstanceDomain,omitempty"`
 }
 
 // InstanceFieldName InstanceFieldName is a column that instances can be sorted by.
@@ -6034,6 +6040,9 @@ type PatchInstance struct {
 
 	// Name A new name.
 	Name *string `json:"name,omitempty"`
+
+	// SMTPSenderAddressMatchesInstanceDomain Whether the address that e-mails are from has to be at a verified domain of the instance, or of the organization that defines the SMTP provider.
+	SMTPSenderAddressMatchesInstanceDomain *bool `json:"smtpSenderAddressMatchesInstanceDomain,omitempty"`
 }
 
 // PatchInstanceReply PatchInstanceResponse is the response of PatchInstance.

@@ -24,7 +24,7 @@ func (Instances) Facts() *resource.Facts { return factsInstances }
 
 var factsInstances = &resource.Facts{
 	Table: "instances", Kind: "instance",
-	Select: `SELECT t.id, t.name, t.name_folded, t.default_org, t.blocked, t.audit_log_retention_nanos, t.allow_registration, t.sequence, t.creation_date, t.change_date, t.primary_domain FROM instance_rows t`,
+	Select: `SELECT t.id, t.name, t.name_folded, t.default_org, t.blocked, t.audit_log_retention_nanos, t.allow_registration, t.sequence, t.creation_date, t.change_date, t.primary_domain, t.smtp_sender_address_matches_instance_domain FROM instance_rows t`,
 	Org:    "", Project: "", ProjectGrant: "", User: "", Reader: "",
 	System: true, OfUsers: false,
 	Remembered: true, RememberedNew: false,
@@ -76,31 +76,32 @@ func (Instances) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key
 
 // Scan reads a row of a search, and the total that comes with it.
 func (Instances) Scan(rows v5.Rows, r *db.InstanceRow, total *int64) error {
-	return rows.Scan(&r.ID, &r.Name, &r.NameFolded, &r.DefaultOrg, &r.Blocked, &r.AuditLogRetentionNanos, &r.AllowRegistration, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.PrimaryDomain, total)
+	return rows.Scan(&r.ID, &r.Name, &r.NameFolded, &r.DefaultOrg, &r.Blocked, &r.AuditLogRetentionNanos, &r.AllowRegistration, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.PrimaryDomain, &r.SmtpSenderAddressMatchesInstanceDomain, total)
 }
 
 // Insert stores a new row and appends its event.
 func (Instances) Insert(ctx context.Context, conn db.DBTX, r *db.InstanceRow, e event.Record) (err error) {
 	r.NameFolded = resource.Fold(r.Name)
 	r.Sequence, err = db.New().InstancesInsert(ctx, conn, db.InstancesInsertParams{
-		ID:                     r.ID,
-		Name:                   r.Name,
-		NameFolded:             r.NameFolded,
-		DefaultOrg:             r.DefaultOrg,
-		Blocked:                r.Blocked,
-		AuditLogRetentionNanos: r.AuditLogRetentionNanos,
-		AllowRegistration:      r.AllowRegistration,
-		EventInstanceID:        e.InstanceID,
-		EventAggregateType:     e.AggregateType,
-		EventAggregateID:       e.AggregateID,
-		EventType:              e.EventType,
-		EventPayload:           e.Payload,
-		EventCreator:           e.Creator,
-		EventOwnerType:         e.OwnerType,
-		EventOwnerID:           e.OwnerID,
-		EventAt:                e.At,
-		CreationDate:           r.CreationDate,
-		ChangeDate:             r.ChangeDate,
+		ID:                                     r.ID,
+		Name:                                   r.Name,
+		NameFolded:                             r.NameFolded,
+		DefaultOrg:                             r.DefaultOrg,
+		Blocked:                                r.Blocked,
+		AuditLogRetentionNanos:                 r.AuditLogRetentionNanos,
+		AllowRegistration:                      r.AllowRegistration,
+		EventInstanceID:                        e.InstanceID,
+		EventAggregateType:                     e.AggregateType,
+		EventAggregateID:                       e.AggregateID,
+		EventType:                              e.EventType,
+		EventPayload:                           e.Payload,
+		EventCreator:                           e.Creator,
+		EventOwnerType:                         e.OwnerType,
+		EventOwnerID:                           e.OwnerID,
+		EventAt:                                e.At,
+		CreationDate:                           r.CreationDate,
+		ChangeDate:                             r.ChangeDate,
+		SmtpSenderAddressMatchesInstanceDomain: r.SmtpSenderAddressMatchesInstanceDomain,
 	})
 	return err
 }
@@ -109,23 +110,24 @@ func (Instances) Insert(ctx context.Context, conn db.DBTX, r *db.InstanceRow, e 
 func (Instances) Update(ctx context.Context, conn db.DBTX, r *db.InstanceRow, e event.Record) (err error) {
 	r.NameFolded = resource.Fold(r.Name)
 	r.Sequence, err = db.New().InstancesUpdate(ctx, conn, db.InstancesUpdateParams{
-		Name:                   r.Name,
-		NameFolded:             r.NameFolded,
-		DefaultOrg:             r.DefaultOrg,
-		Blocked:                r.Blocked,
-		AuditLogRetentionNanos: r.AuditLogRetentionNanos,
-		AllowRegistration:      r.AllowRegistration,
-		EventInstanceID:        e.InstanceID,
-		EventAggregateType:     e.AggregateType,
-		EventAggregateID:       e.AggregateID,
-		EventType:              e.EventType,
-		EventPayload:           e.Payload,
-		EventCreator:           e.Creator,
-		EventOwnerType:         e.OwnerType,
-		EventOwnerID:           e.OwnerID,
-		EventAt:                e.At,
-		ChangeDate:             r.ChangeDate,
-		ID:                     r.ID,
+		Name:                                   r.Name,
+		NameFolded:                             r.NameFolded,
+		DefaultOrg:                             r.DefaultOrg,
+		Blocked:                                r.Blocked,
+		AuditLogRetentionNanos:                 r.AuditLogRetentionNanos,
+		AllowRegistration:                      r.AllowRegistration,
+		EventInstanceID:                        e.InstanceID,
+		EventAggregateType:                     e.AggregateType,
+		EventAggregateID:                       e.AggregateID,
+		EventType:                              e.EventType,
+		EventPayload:                           e.Payload,
+		EventCreator:                           e.Creator,
+		EventOwnerType:                         e.OwnerType,
+		EventOwnerID:                           e.OwnerID,
+		EventAt:                                e.At,
+		ChangeDate:                             r.ChangeDate,
+		SmtpSenderAddressMatchesInstanceDomain: r.SmtpSenderAddressMatchesInstanceDomain,
+		ID:                                     r.ID,
 	})
 	return err
 }
@@ -161,7 +163,8 @@ func (Instances) Differs(a, b *db.InstanceRow) bool {
 		a.AllowRegistration != b.AllowRegistration ||
 		a.Sequence != b.Sequence ||
 		!a.CreationDate.Equal(b.CreationDate) ||
-		!a.ChangeDate.Equal(b.ChangeDate)
+		!a.ChangeDate.Equal(b.ChangeDate) ||
+		a.SmtpSenderAddressMatchesInstanceDomain != b.SmtpSenderAddressMatchesInstanceDomain
 }
 
 // Record sets the fields of an event that are not set: all of a row that is new or
@@ -180,6 +183,10 @@ func (Instances) Record(payload event.Payload, old, r *db.InstanceRow) error {
 		if m.AllowRegistration == nil && (old == nil || old.AllowRegistration != r.AllowRegistration) {
 			valueAllowRegistration := r.AllowRegistration
 			m.AllowRegistration = &valueAllowRegistration
+		}
+		if m.SmtpSenderAddressMatchesInstanceDomain == nil && (old == nil || old.SmtpSenderAddressMatchesInstanceDomain != r.SmtpSenderAddressMatchesInstanceDomain) {
+			valueSmtpSenderAddressMatchesInstanceDomain := r.SmtpSenderAddressMatchesInstanceDomain
+			m.SmtpSenderAddressMatchesInstanceDomain = &valueSmtpSenderAddressMatchesInstanceDomain
 		}
 	case *v1.InstanceLimitsSet:
 		if m.Blocked == nil && (old == nil || old.Blocked != r.Blocked) {
@@ -209,6 +216,9 @@ func AssignInstance(r *db.InstanceRow, m *v3alpha.Instance) {
 	if v0 := m.GetAllowRegistration(); v0 != false {
 		r.AllowRegistration = v0
 	}
+	if v0 := m.GetSmtpSenderAddressMatchesInstanceDomain(); v0 != false {
+		r.SmtpSenderAddressMatchesInstanceDomain = v0
+	}
 }
 
 // AssignPatchInstance sets the columns of r to the fields that are present in m.
@@ -218,6 +228,9 @@ func AssignPatchInstance(r *db.InstanceRow, m *v3alpha.PatchInstance) {
 	}
 	if m.AllowRegistration != nil {
 		r.AllowRegistration = m.GetAllowRegistration()
+	}
+	if m.SmtpSenderAddressMatchesInstanceDomain != nil {
+		r.SmtpSenderAddressMatchesInstanceDomain = m.GetSmtpSenderAddressMatchesInstanceDomain()
 	}
 }
 
@@ -249,6 +262,7 @@ func NewGetInstance(r *db.InstanceRow) *v3alpha.GetInstance {
 	m.Blocked = r.Blocked
 	m.AuditLogRetention = resource.Duration(&b.p1, r.AuditLogRetentionNanos)
 	m.AllowRegistration = r.AllowRegistration
+	m.SmtpSenderAddressMatchesInstanceDomain = r.SmtpSenderAddressMatchesInstanceDomain
 	return m
 }
 

@@ -103,3 +103,11 @@ $$;
 -- +goose StatementEnd
 CREATE TRIGGER attempts_of_gone_messages AFTER DELETE ON messages
     REFERENCING OLD TABLE AS gone_rows FOR EACH STATEMENT EXECUTE FUNCTION attempts_of_gone_messages();
+
+-- Whether the senders of e-mails have to be at a verified domain.
+ALTER TABLE instances ADD COLUMN smtp_sender_address_matches_instance_domain boolean NOT NULL DEFAULT false;
+CREATE OR REPLACE VIEW instance_rows AS SELECT t.id, t.name, t.name_folded, t.default_org, t.blocked, t.audit_log_retention_nanos, t.allow_registration,
+    t.sequence, t.creation_date, t.change_date,
+    coalesce((SELECT d.domain FROM domains d WHERE d.instance_id = t.id AND d.org_id IS NULL AND d.is_primary), '')::text AS primary_domain,
+    t.smtp_sender_address_matches_instance_domain
+FROM instances t;

@@ -32,3 +32,11 @@ SELECT (EXISTS (SELECT FROM smtp_providers t WHERE t.instance_id = @instance_id 
 -- Whether an instance, or any organization in it, sends text messages at all.
 SELECT (EXISTS (SELECT FROM sms_providers t WHERE t.instance_id = @instance_id AND t.state_policy <> 2)
     OR EXISTS (SELECT FROM state_policies p WHERE p.instance_id = @instance_id AND p.org_id <> '' AND p.kind = 'sms_providers' AND p.state_policy = 1))::bool AS can;
+
+-- name: MayBeSender :one
+-- Whether e-mails to users of an instance may be from an address at a domain, which the
+-- instance or the organization of the provider has proven, if that matters. The system has
+-- no domains.
+SELECT (NOT EXISTS (SELECT FROM instances i WHERE i.id = @instance_id AND i.smtp_sender_address_matches_instance_domain)
+    OR EXISTS (SELECT FROM domains d WHERE d.instance_id = @instance_id AND d.domain = lower(@domain::text) AND d.is_verified
+        AND (d.org_id IS NULL OR d.org_id = @org_id::text)))::bool AS may;

@@ -29,6 +29,11 @@ func (c *Carrier) Send(ctx context.Context, m *Outgoing) (string, error) {
 		if err != nil || row == nil {
 			return "", c.without(err)
 		}
+		if may, err := provider.MayBeSender(ctx, c.DB.Pool, row, m.InstanceID); err != nil {
+			return row.ID, err
+		} else if !may {
+			return row.ID, &courier.Problem{What: "the sender is not at a verified domain"}
+		}
 		return row.ID, c.SMTP.Send(ctx, row, &courier.Mail{ID: m.ID, To: m.Recipient, Subject: m.Subject, Text: m.Text, HTML: m.HTML})
 	}
 	row, err := c.SMS.Active(ctx, c.DB.Pool, m.InstanceID, m.OrgID)

@@ -498,3 +498,29 @@ func TestSEC255_ANewKeyAndTheOldOneSignForAWhile(t *testing.T) {
 		t.Errorf("%d keys sign when the time of the old one is over", n)
 	}
 }
+
+func TestTheSenderIsAtAVerifiedDomainWhereThatMatters(t *testing.T) {
+	t.Parallel()
+	s := mailing()
+	w := newWorld(t, 1, nil, s)
+	const at = "/resources/v3alpha/instances/"
+	w.Must("owner", "POST", smtps+"/"+w.make("owner", smtps, smtpBody("before", s))+"/_activate", "")
+	w.Must("system", "PATCH", at+w.Instance("a"), `{"smtpSenderAddressMatchesInstanceDomain":true}`)
+	body := func(sender string) string {
+		return strings.Replace(smtpBody("x", s), "no-reply@sender.example", sender, 1)
+	}
+	w.Refused("owner", "POST", smtps, smtpBody("after", s), 400, "SENDER_DOMAIN_UNVERIFIED")
+	w.Refused("owner", "POST", smtps, body("x@sub.a.example"), 400, "SENDER_DOMAIN_UNVERIFIED")
+	w.Refused("owner", "POST", smtps, body("x@org.a.example"), 400, "SENDER_DOMAIN_UNVERIFIED") // of an organization
+	w.make("orgowner", smtps+"?ctx.orgId="+w.Org("A"), body("x@org.a.example"))
+	good := w.make("owner", smtps, body("x@A.example"))
+	w.Refused("owner", "PATCH", smtps+"/"+good, `{"senderAddress":"x@sender.example"}`, 400, "SENDER_DOMAIN_UNVERIFIED")
+	// What was active before sends no more.
+	w.asks(w.human("A"), "a@users.example")
+	w.until("it failed", func() bool {
+		return w.Value("SELECT count(*)::text FROM delivery_attempts WHERE error = 'the sender is not at a verified domain'") == "1"
+	})
+	w.Must("owner", "POST", smtps+"/"+good+"/_activate", "")
+	w.moved.Store(int64(time.Minute))
+	w.until("it is sent", func() bool { return len(s.Mails()) == 1 && s.Mails()[0].From == "x@A.example" })
+}

@@ -1,10 +1,12 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/mail"
 	"strconv"
+	"strings"
 
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
@@ -61,8 +63,19 @@ func NewSMTP(c Config) *SMTP {
 	return s
 }
 
+// MayBeSender reports whether e-mails to users of an instance may be from the address of a
+// provider.
+func MayBeSender(ctx context.Context, conn db.DBTX, row *db.SmtpProvider, instanceID string) (bool, error) {
+	return db.New().MayBeSender(ctx, conn, db.MayBeSenderParams{
+		InstanceID: instanceID, OrgID: deref(row.OrgID), Domain: row.SenderAddress[strings.LastIndexByte(row.SenderAddress, '@')+1:],
+	})
+}
+
 // check refuses what could not work or would not be safe.
-func (s *SMTP) check(_ context.Context, _ db.DBTX, row *db.SmtpProvider) error {
+func (s *SMTP) check(ctx context.Context, conn db.DBTX, row *db.SmtpProvider) error {
+	if may, err := MayBeSender(ctx, conn, row, row.InstanceID); err != nil || !may {
+		return cmp.Or(err, error(errSenderDomain))
+	}
 	if row.ProviderType == typeHTTP {
 		return nil
 	}
@@ -87,8 +100,9 @@ func (s *SMTP) check(_ context.Context, _ db.DBTX, row *db.SmtpProvider) error {
 
 // CreateSMTPProvider makes a provider of the context.
 func (s *SMTP) CreateSMTPProvider(ctx context.Context, req *smtpv3.CreateSMTPProviderRequest) (*smtpv3.CreateSMTPProviderResponse, error) {
+	in := policy.CallFrom(ctx).Context
 	row := &db.SmtpProvider{
-		ID: s.NewID(), InstanceID: policy.CallFrom(ctx).Context.InstanceID, Scopes: []string{},
+		ID: s.NewID(), InstanceID: in.InstanceID, OrgID: present(in.OrgID), Scopes: []string{},
 		Password: []byte{}, ClientSecret: []byte{}, SigningKey: []byte{},
 	}
 	storage.AssignSMTPProvider(row, req.GetProvider())
@@ -238,6 +252,8 @@ func (s *SMTP) Send(ctx context.Context, row *db.SmtpProvider, m *courier.Mail) 
 	}
 	return s.Courier.Mail(ctx, to, m)
 }
+
+var errSenderDomain = fault.New(fault.FailedPrecondition, "SENDER_DOMAIN_UNVERIFIED", "the sender has to be at a verified domain of the instance or of the organization")
 
 // ErrNoSMTP says that nobody would carry e-mails on.
 var ErrNoSMTP = fault.New(fault.FailedPrecondition, "SMTP_PROVIDER_MISSING", "there is no active SMTP provider to send e-mails with")

@@ -164,6 +164,7 @@ func (c *Courier) connect(ctx context.Context, s *MailServer) (*line, error) {
 	l := &line{}
 	options := []gomail.Option{
 		gomail.WithPort(number), gomail.WithTimeout(stepLimit), gomail.WithTLSConfig(c.Out.TLS(host)),
+		gomail.WithoutSMTPUTF8(), // addresses are ASCII, and not every server further on has it
 		gomail.WithHELO(cmp.Or(domain(s.Sender.Address), "localhost")),
 		gomail.WithDialContextFunc(func(ctx context.Context, _, _ string) (conn net.Conn, err error) {
 			if conn, err = c.Out.DialMail(ctx, s.Address, s.Encryption == ImplicitTLS); err == nil {
@@ -249,7 +250,8 @@ func (l *line) send(ctx context.Context, msg *gomail.Msg) *Problem {
 		p.What, p.early = "the connection to the mail server broke", early
 		return p
 	}
-	never := p.Code/100 == 5
+	// Of what it will not do for us it may be persuaded: somebody has to sign in, for example.
+	never := p.Code/100 == 5 && p.Code != 530 && !strings.HasPrefix(p.Detail, "5.7.")
 	switch failed.Reason {
 	case gomail.ErrSMTPMailFrom:
 		p.What = "the mail server refuses the sender"

@@ -340,11 +340,13 @@ func TestWhatAMailServerAnswersIsFinalOrNot(t *testing.T) {
 		{"MAIL", smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 7, 1}}, "the mail server refuses the sender (550 5.7.1)", false},
 		{"RCPT", smtp.SMTPError{Code: 450, EnhancedCode: smtp.EnhancedCode{4, 2, 1}}, "the mail server refuses the recipient (450 4.2.1)", false},
 		{"RCPT", smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}}, "the mail server refuses the recipient (550 5.1.1)", true},
+		{"RCPT", smtp.SMTPError{Code: 530, EnhancedCode: smtp.EnhancedCode{5, 7, 0}}, "the mail server refuses the recipient (530 5.7.0)", false},
+		{"RCPT", smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 7, 1}}, "the mail server refuses the recipient (550 5.7.1)", false},
 		{"DATA", smtp.SMTPError{Code: 452, EnhancedCode: smtp.EnhancedCode{4, 2, 2}}, "the mail server refuses the e-mail (452 4.2.2)", false},
 		{"DATA", smtp.SMTPError{Code: 554, EnhancedCode: smtp.EnhancedCode{5, 6, 0}}, "the mail server refuses the e-mail (554 5.6.0)", true},
 		{"RCPT", smtp.SMTPError{Code: 421, EnhancedCode: smtp.EnhancedCode{4, 3, 2}}, "the connection to the mail server broke (421 4.3.2)", false},
 	} {
-		t.Run(fmt.Sprint(test.step, " ", test.answer.Code), func(t *testing.T) {
+		t.Run(fmt.Sprint(test.step, " ", test.answer.Code, test.answer.EnhancedCode), func(t *testing.T) {
 			t.Parallel()
 			answer := test.answer
 			answer.Message = "because of " + password

@@ -212,14 +212,14 @@ func strange(v *visit, p *upstream.Provider, pending *tokenv1.Upstream, who *ups
 	if match.ID == "" && p.AutoCreation && mayCreate(v) {
 		return adopt(v, p, e, formOf(e), false)
 	}
-	if !p.Linking && !(p.Creation && mayCreate(v)) {
+	if !p.Linking && !mayAdopt(v)(p) {
 		v.flow.External = nil
 		return v.back("idp_unknown")
 	}
 	return v.to(pathUnknown)
 }
 
-// mayCreate reports whether a login can end with a new user.
+// mayCreate reports whether anybody new can be who a login asks for.
 func mayCreate(v *visit) bool {
 	return v.flow.GetUserId() == "" && cmp.Or(v.home(), v.instance.DefaultOrg) != ""
 }
@@ -305,7 +305,7 @@ func showUnknown(v *visit) error {
 	}
 	shown := v.page("unknown", pathUnknown)
 	account := cmp.Or(e.GetEmail(), e.GetUsername(), e.GetDisplayName(), e.GetSubject())
-	create := p.Creation && mayCreate(v)
+	create := mayAdopt(v)(p)
 	shown.Lead = v.words.get("unknown.lead", account, p.Name)
 	switch {
 	case e.GetLoginName() != "":
@@ -340,8 +340,9 @@ func formOf(e *tokenv1.External) registration.Form {
 	return said
 }
 
+// mayAdopt reports whether a login by a provider can end with a new user.
 func mayAdopt(v *visit) func(*upstream.Provider) bool {
-	return func(p *upstream.Provider) bool { return p.Creation && mayCreate(v) }
+	return func(p *upstream.Provider) bool { return (p.Creation || p.AutoCreation) && mayCreate(v) }
 }
 
 // showNewExternal shows the form for a new user, filled in by the provider.
@@ -407,6 +408,8 @@ func adopt(v *visit, p *upstream.Provider, e *tokenv1.External, said registratio
 	case errors.Is(err, registration.ErrKnown):
 		v.flow.External = nil
 		return v.back("idp_taken")
+	case reasonOf(err) == "CHECK_FAILED": // nobody can sign in in that organization
+		return v.back("idp_unsuitable")
 	case errors.Is(err, registration.ErrUsed), reasonOf(err) == "IDP_LINK_EXISTS":
 		v.flow.External = nil
 		return v.back("idp_again")

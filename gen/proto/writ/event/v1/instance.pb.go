@@ -30,8 +30,10 @@ type InstanceChanged struct {
 	Name *string `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// Whether people may register themselves now.
 	AllowRegistration *bool `protobuf:"varint,2,opt,name=allow_registration,json=allowRegistration,proto3,oneof" json:"allow_registration,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Whether senders of e-mails have to be at a verified domain now.
+	SmtpSenderAddressMatchesInstanceDomain *bool `protobuf:"varint,3,opt,name=smtp_sender_address_matches_instance_domain,json=smtpSenderAddressMatchesInstanceDomain,proto3,oneof" json:"smtp_sender_address_matches_instance_domain,omitempty"`
+	unknownFields                          protoimpl.UnknownFields
+	sizeCache                              protoimpl.SizeCache
 }
 
 func (x *InstanceChanged) Reset() {
@@ -74,6 +76,13 @@ func (x *InstanceChanged) GetName() string {
 func (x *InstanceChanged) GetAllowRegistration() bool {
 	if x != nil && x.AllowRegistration != nil {
 		return *x.AllowRegistration
+	}
+	return false
+}
+
+func (x *InstanceChanged) GetSmtpSenderAddressMatchesInstanceDomain() bool {
+	if x != nil && x.SmtpSenderAddressMatchesInstanceDomain != nil {
+		return *x.SmtpSenderAddressMatchesInstanceDomain
 	}
 	return false
 }
@@ -229,13 +238,15 @@ var File_writ_event_v1_instance_proto protoreflect.FileDescriptor
 
 const file_writ_event_v1_instance_proto_rawDesc = "" +
 	"\n" +
-	"\x1cwrit/event/v1/instance.proto\x12\rwrit.event.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xa0\x01\n" +
+	"\x1cwrit/event/v1/instance.proto\x12\rwrit.event.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xb2\x02\n" +
 	"\x0fInstanceChanged\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x122\n" +
-	"\x12allow_registration\x18\x02 \x01(\bH\x01R\x11allowRegistration\x88\x01\x01: \xd2\xc1\x18\x1c\n" +
+	"\x12allow_registration\x18\x02 \x01(\bH\x01R\x11allowRegistration\x88\x01\x01\x12`\n" +
+	"+smtp_sender_address_matches_instance_domain\x18\x03 \x01(\bH\x02R&smtpSenderAddressMatchesInstanceDomain\x88\x01\x01: \xd2\xc1\x18\x1c\n" +
 	"\x10instance.changed\x12\binstanceB\a\n" +
 	"\x05_nameB\x15\n" +
-	"\x13_allow_registration\"\xae\x01\n" +
+	"\x13_allow_registrationB.\n" +
+	",_smtp_sender_address_matches_instance_domain\"\xae\x01\n" +
 	"\x11InstanceLimitsSet\x12\x1d\n" +
 	"\ablocked\x18\x01 \x01(\bH\x00R\ablocked\x88\x01\x01\x12I\n" +
 	"\x13audit_log_retention\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x11auditLogRetention:#\xd2\xc1\x18\x1f\n" +

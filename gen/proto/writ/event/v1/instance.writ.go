@@ -23,6 +23,11 @@ func (m *InstanceChanged) AppendJSON(b []byte) []byte {
 		b = strconv.AppendBool(b, m.GetAllowRegistration())
 		b = append(b, ',')
 	}
+	if m.SmtpSenderAddressMatchesInstanceDomain != nil {
+		b = append(b, "\"smtpSenderAddressMatchesInstanceDomain\":"...)
+		b = strconv.AppendBool(b, m.GetSmtpSenderAddressMatchesInstanceDomain())
+		b = append(b, ',')
+	}
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma

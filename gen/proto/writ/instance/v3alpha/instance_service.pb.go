@@ -110,8 +110,11 @@ type Instance struct {
 	OwnerUsername *string `protobuf:"bytes,5,opt,name=owner_username,json=ownerUsername,proto3,oneof" json:"owner_username,omitempty"`
 	// Whether people may register themselves at the login (prompt=create).
 	AllowRegistration bool `protobuf:"varint,7,opt,name=allow_registration,json=allowRegistration,proto3" json:"allow_registration,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Whether the address that e-mails are from has to be at a verified domain of the instance,
+	// or of the organization that defines the SMTP provider.
+	SmtpSenderAddressMatchesInstanceDomain bool `protobuf:"varint,8,opt,name=smtp_sender_address_matches_instance_domain,json=smtpSenderAddressMatchesInstanceDomain,proto3" json:"smtp_sender_address_matches_instance_domain,omitempty"`
+	unknownFields                          protoimpl.UnknownFields
+	sizeCache                              protoimpl.SizeCache
 }
 
 func (x *Instance) Reset() {
@@ -193,6 +196,13 @@ func (x *Instance) GetAllowRegistration() bool {
 	return false
 }
 
+func (x *Instance) GetSmtpSenderAddressMatchesInstanceDomain() bool {
+	if x != nil {
+		return x.SmtpSenderAddressMatchesInstanceDomain
+	}
+	return false
+}
+
 // PatchInstance changes the fields of an instance that are present.
 type PatchInstance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -200,8 +210,11 @@ type PatchInstance struct {
 	Name *string `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// Whether people may register themselves at the login (prompt=create).
 	AllowRegistration *bool `protobuf:"varint,2,opt,name=allow_registration,json=allowRegistration,proto3,oneof" json:"allow_registration,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Whether the address that e-mails are from has to be at a verified domain of the instance,
+	// or of the organization that defines the SMTP provider.
+	SmtpSenderAddressMatchesInstanceDomain *bool `protobuf:"varint,3,opt,name=smtp_sender_address_matches_instance_domain,json=smtpSenderAddressMatchesInstanceDomain,proto3,oneof" json:"smtp_sender_address_matches_instance_domain,omitempty"`
+	unknownFields                          protoimpl.UnknownFields
+	sizeCache                              protoimpl.SizeCache
 }
 
 func (x *PatchInstance) Reset() {
@@ -244,6 +257,13 @@ func (x *PatchInstance) GetName() string {
 func (x *PatchInstance) GetAllowRegistration() bool {
 	if x != nil && x.AllowRegistration != nil {
 		return *x.AllowRegistration
+	}
+	return false
+}
+
+func (x *PatchInstance) GetSmtpSenderAddressMatchesInstanceDomain() bool {
+	if x != nil && x.SmtpSenderAddressMatchesInstanceDomain != nil {
+		return *x.SmtpSenderAddressMatchesInstanceDomain
 	}
 	return false
 }
@@ -375,8 +395,11 @@ type GetInstance struct {
 	AuditLogRetention *durationpb.Duration `protobuf:"bytes,6,opt,name=audit_log_retention,json=auditLogRetention,proto3" json:"audit_log_retention,omitempty"`
 	// Whether people may register themselves at the login (prompt=create).
 	AllowRegistration bool `protobuf:"varint,7,opt,name=allow_registration,json=allowRegistration,proto3" json:"allow_registration,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Whether the address that e-mails are from has to be at a verified domain of the instance,
+	// or of the organization that defines the SMTP provider.
+	SmtpSenderAddressMatchesInstanceDomain bool `protobuf:"varint,8,opt,name=smtp_sender_address_matches_instance_domain,json=smtpSenderAddressMatchesInstanceDomain,proto3" json:"smtp_sender_address_matches_instance_domain,omitempty"`
+	unknownFields                          protoimpl.UnknownFields
+	sizeCache                              protoimpl.SizeCache
 }
 
 func (x *GetInstance) Reset() {
@@ -454,6 +477,13 @@ func (x *GetInstance) GetAuditLogRetention() *durationpb.Duration {
 func (x *GetInstance) GetAllowRegistration() bool {
 	if x != nil {
 		return x.AllowRegistration
+	}
+	return false
+}
+
+func (x *GetInstance) GetSmtpSenderAddressMatchesInstanceDomain() bool {
+	if x != nil {
+		return x.SmtpSenderAddressMatchesInstanceDomain
 	}
 	return false
 }
@@ -1308,7 +1338,7 @@ var File_writ_instance_v3alpha_instance_service_proto protoreflect.FileDescripto
 
 const file_writ_instance_v3alpha_instance_service_proto_rawDesc = "" +
 	"\n" +
-	",writ/instance/v3alpha/instance_service.proto\x12\x15writ.instance.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xce\x04\n" +
+	",writ/instance/v3alpha/instance_service.proto\x12\x15writ.instance.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xab\x05\n" +
 	"\bInstance\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x12#\n" +
@@ -1317,19 +1347,22 @@ const file_writ_instance_v3alpha_instance_service_proto_rawDesc = "" +
 	"\x11organization_name\x18\x04 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x02R\x10organizationName\x88\x01\x01\x12<\n" +
 	"\x0forganization_id\x18\x06 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x03R\x0eorganizationId\x88\x01\x01\x12:\n" +
 	"\x0eowner_username\x18\x05 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x04R\rownerUsername\x88\x01\x01\x12-\n" +
-	"\x12allow_registration\x18\a \x01(\bR\x11allowRegistration:6\xea\xc7\x182\n" +
+	"\x12allow_registration\x18\a \x01(\bR\x11allowRegistration\x12[\n" +
+	"+smtp_sender_address_matches_instance_domain\x18\b \x01(\bR&smtpSenderAddressMatchesInstanceDomain:6\xea\xc7\x182\n" +
 	"\tinstances\x12\rinstance_rows\x1a\binstance\"\binstanceX\x01x\x01B\x05\n" +
 	"\x03_idB\t\n" +
 	"\a_domainB\x14\n" +
 	"\x12_organization_nameB\x12\n" +
 	"\x10_organization_idB\x11\n" +
-	"\x0f_owner_username\"\x97\x01\n" +
+	"\x0f_owner_username\"\xa9\x02\n" +
 	"\rPatchInstance\x12#\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x04name\x88\x01\x01\x122\n" +
-	"\x12allow_registration\x18\x02 \x01(\bH\x01R\x11allowRegistration\x88\x01\x01:\r\xf2\xc7\x18\tinstancesB\a\n" +
+	"\x12allow_registration\x18\x02 \x01(\bH\x01R\x11allowRegistration\x88\x01\x01\x12`\n" +
+	"+smtp_sender_address_matches_instance_domain\x18\x03 \x01(\bH\x02R&smtpSenderAddressMatchesInstanceDomain\x88\x01\x01:\r\xf2\xc7\x18\tinstancesB\a\n" +
 	"\x05_nameB\x15\n" +
-	"\x13_allow_registration\"\xa6\x01\n" +
+	"\x13_allow_registrationB.\n" +
+	",_smtp_sender_address_matches_instance_domain\"\xa6\x01\n" +
 	"\x06Limits\x12&\n" +
 	"\x05block\x18\x01 \x01(\bB\v\xfa\xc7\x18\ablockedH\x00R\x05block\x88\x01\x01\x12[\n" +
 	"\x13audit_log_retention\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
@@ -1339,7 +1372,7 @@ const file_writ_instance_v3alpha_instance_service_proto_rawDesc = "" +
 	"\vinstance_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\n" +
 	"instanceId\x12=\n" +
-	"\x06limits\x18\x02 \x01(\v2\x1d.writ.instance.v3alpha.LimitsB\x06\xbaH\x03\xc8\x01\x01R\x06limits\"\xd4\x02\n" +
+	"\x06limits\x18\x02 \x01(\v2\x1d.writ.instance.v3alpha.LimitsB\x06\xbaH\x03\xc8\x01\x01R\x06limits\"\xb1\x03\n" +
 	"\vGetInstance\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12%\n" +
@@ -1348,7 +1381,8 @@ const file_writ_instance_v3alpha_instance_service_proto_rawDesc = "" +
 	"defaultOrg\x12\x18\n" +
 	"\ablocked\x18\x05 \x01(\bR\ablocked\x12Q\n" +
 	"\x13audit_log_retention\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x06\xbaH\x03\xc8\x01\x01R\x11auditLogRetention\x12-\n" +
-	"\x12allow_registration\x18\a \x01(\bR\x11allowRegistration:\r\xf2\xc7\x18\tinstances\"\x97\x02\n" +
+	"\x12allow_registration\x18\a \x01(\bR\x11allowRegistration\x12[\n" +
+	"+smtp_sender_address_matches_instance_domain\x18\b \x01(\bR&smtpSenderAddressMatchesInstanceDomain:\r\xf2\xc7\x18\tinstances\"\x97\x02\n" +
 	"\x14InstanceSearchFilter\x125\n" +
 	"\x04name\x18\x01 \x01(\v2\x1f.writ.object.v3alpha.NameFilterH\x00R\x04name\x129\n" +
 	"\x06in_ids\x18\x02 \x01(\v2 .writ.object.v3alpha.InIDsFilterH\x00R\x05inIds\x12?\n" +

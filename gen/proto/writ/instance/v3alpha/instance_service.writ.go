@@ -211,6 +211,9 @@ func (m *Instance) AppendJSON(b []byte) []byte {
 	b = append(b, "\"allowRegistration\":"...)
 	b = strconv.AppendBool(b, m.GetAllowRegistration())
 	b = append(b, ',')
+	b = append(b, "\"smtpSenderAddressMatchesInstanceDomain\":"...)
+	b = strconv.AppendBool(b, m.GetSmtpSenderAddressMatchesInstanceDomain())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -242,6 +245,9 @@ func (m *Instance) ReadJSON(r *wire.Reader) {
 		case "allowRegistration", "allow_registration":
 			o.Once(6)
 			m.AllowRegistration = r.Bool()
+		case "smtpSenderAddressMatchesInstanceDomain", "smtp_sender_address_matches_instance_domain":
+			o.Once(7)
+			m.SmtpSenderAddressMatchesInstanceDomain = r.Bool()
 		default:
 			o.Unknown()
 		}
@@ -263,6 +269,11 @@ func (m *PatchInstance) AppendJSON(b []byte) []byte {
 		b = strconv.AppendBool(b, m.GetAllowRegistration())
 		b = append(b, ',')
 	}
+	if m.SmtpSenderAddressMatchesInstanceDomain != nil {
+		b = append(b, "\"smtpSenderAddressMatchesInstanceDomain\":"...)
+		b = strconv.AppendBool(b, m.GetSmtpSenderAddressMatchesInstanceDomain())
+		b = append(b, ',')
+	}
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -279,6 +290,9 @@ func (m *PatchInstance) ReadJSON(r *wire.Reader) {
 		case "allowRegistration", "allow_registration":
 			o.Once(1)
 			m.AllowRegistration = new(r.Bool())
+		case "smtpSenderAddressMatchesInstanceDomain", "smtp_sender_address_matches_instance_domain":
+			o.Once(2)
+			m.SmtpSenderAddressMatchesInstanceDomain = new(r.Bool())
 		default:
 			o.Unknown()
 		}
@@ -386,6 +400,9 @@ func (m *GetInstance) AppendJSON(b []byte) []byte {
 	}
 	b = append(b, "\"allowRegistration\":"...)
 	b = strconv.AppendBool(b, m.GetAllowRegistration())
+	b = append(b, ',')
+	b = append(b, "\"smtpSenderAddressMatchesInstanceDomain\":"...)
+	b = strconv.AppendBool(b, m.GetSmtpSenderAddressMatchesInstanceDomain())
 	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
