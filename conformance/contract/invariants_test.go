@@ -58,7 +58,7 @@ var elsewhere = map[column]bool{
 
 // ofParts are events that a part of an object adds to it: tokens and keys of a
 // user do not change the user.
-const ofParts = `\.(pat|key|metadata|otp|mfa|role)\.`
+const ofParts = `\.(pat|key|metadata|otp|mfa|role|externalidp)\.`
 
 // brokenInvariants returns a line for each thing that is wrong.
 func brokenInvariants(ctx context.Context, db querier) (broken []string, err error) {
@@ -111,9 +111,14 @@ func invariantsOf(ctx context.Context, db querier) ([]invariant, error) {
 			add(c.table+" of an instance that is gone", `SELECT DISTINCT c.instance_id::text FROM %s c
 				WHERE c.instance_id <> '' AND NOT EXISTS (SELECT FROM instances i WHERE i.id = c.instance_id)`, c.table)
 		case c.name == "sequence" && columns[column{c.table, "id"}] && inInstance:
+			events := "events"
+			if columns[column{c.table, "state_policy"}] { // contexts below say things of it, too
+				events = "(SELECT *, first_value(owner_id) OVER (PARTITION BY instance_id, aggregate_id ORDER BY sequence) = owner_id AS own FROM events)"
+				events = "(SELECT * FROM " + events + " all_events WHERE own)"
+			}
 			add(c.table+" without their last event", `SELECT c.id || ' has ' || c.sequence || ', the event ' || e.last FROM %s c
-				JOIN (SELECT instance_id, aggregate_id, max(sequence) AS last FROM events WHERE event_type !~ '%s' GROUP BY 1, 2) e ON e.instance_id = c.instance_id AND e.aggregate_id = c.id
-				WHERE e.last <> c.sequence`, c.table, ofParts)
+				JOIN (SELECT instance_id, aggregate_id, max(sequence) AS last FROM %s those WHERE event_type !~ '%s' GROUP BY 1, 2) e ON e.instance_id = c.instance_id AND e.aggregate_id = c.id
+				WHERE e.last <> c.sequence`, c.table, events, ofParts)
 		case strings.HasSuffix(c.name, "_id") && inInstance:
 			parent := parentOf(columns, c)
 			if parent == "" {

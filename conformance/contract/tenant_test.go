@@ -127,7 +127,7 @@ func collectionNamed(field string) string {
 
 // collections are the collections by the names of what is in them.
 var collections = sync.OnceValue(func() map[string]string {
-	known := map[string]string{"org": "organizations", "organization": "organizations", "schema": "user_schemas", "targets": "targets", "includes": "executions"}
+	known := map[string]string{"org": "organizations", "organization": "organizations", "schema": "user_schemas", "idp": "idps/gitlab", "targets": "targets", "includes": "executions"}
 	for _, op := range operations {
 		if _, whole := op.rule().collections(); creates(op) {
 			singular := strings.TrimSuffix(whole[strings.LastIndexByte(whole, '/')+1:], "s")

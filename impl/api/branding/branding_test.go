@@ -251,6 +251,28 @@ func TestSEC149_APictureIsDrawnAnewAndServedAsAPicture(t *testing.T) {
 	}
 }
 
+// TestREL063_PagesOfEveryNodeLookLikeWhatWasSet: those of the node that was told at once.
+func TestREL063_PagesOfEveryNodeLookLikeWhatWasSet(t *testing.T) {
+	t.Parallel()
+	c := servertest.New(t, 2, nil)
+	has := func(node int, color string) bool {
+		return strings.Contains(c.Call(node, "a.example", "", "GET", "/login", "").Body, "--accent:"+color)
+	}
+	for _, color := range []string{"#402060", "#00306a"} {
+		if has(0, color) || has(1, color) {
+			t.Fatalf("%s is there before it was set", color)
+		}
+		c.Must("owner", "PATCH", settings, `{"primaryColorLight":"`+color+`"}`)
+		if !has(0, color) {
+			t.Errorf("the node that was told does not show %s", color)
+		}
+		c.WithinASecond("the other node shows "+color, func() bool { return has(1, color) })
+	}
+	if other := c.Call(0, "b.example", "", "GET", "/login", "").Body; strings.Contains(other, "<style>") {
+		t.Error("the other tenant is coloured too")
+	}
+}
+
 func TestSEC238_WhoSetsBrandingHoldsPolicyWriteThere(t *testing.T) {
 	t.Parallel()
 	c := servertest.New(t, 1, nil)

@@ -26,7 +26,7 @@ import (
 // What an upload may come to: pixels are what decoding costs, whatever the file's length.
 const (
 	maxSide   = 4096
-	maxPixels = 8 << 20
+	maxPixels = 4 << 20
 )
 
 // The room that pages and mails have for pictures, at three pixels a point.
