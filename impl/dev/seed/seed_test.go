@@ -189,6 +189,7 @@ func TestTheKeyOfATargetIsToldWhenItIsMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	const path = "instances.a.targets.hook.signing_key"
+	f.server.Sealer = nil
 	without, err := server.ApplySeed(t.Context(), f.server, file, seed.Config{DryRun: true})
 	if err != nil || without.Secrets[path] != "" {
 		t.Errorf("without a master key there is the key %q, %v", without.Secrets[path], err)
