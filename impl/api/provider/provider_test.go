@@ -524,3 +524,27 @@ func TestTheSenderIsAtAVerifiedDomainWhereThatMatters(t *testing.T) {
 	w.moved.Store(int64(time.Minute))
 	w.until("it is sent", func() bool { return len(s.Mails()) == 1 && s.Mails()[0].From == "x@A.example" })
 }
+
+func TestASeedMakesProvidersAndActivatesOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, nil)
+	const text = `
+instances:
+  - name: a
+    domains: [a.example]
+    smtp_providers:
+      - {name: one, sender_address: a@b.example, smtp: {host: "b.example:587", user: u, password: "` + canary + `"}}
+      - {name: two, active: true, sender_address: a@b.example, http: {endpoint: "https://b.example/"}}
+    sms_providers:
+      - {name: three, active: true, twilio: {sid: AC00000000000000000000000000000000, token: "` + canary + `", sender_number: "+41790000000"}}
+`
+	state := func() string {
+		return w.Value("SELECT string_agg(name || ' ' || state_policy || ' ' || sequence, ', ' ORDER BY name) FROM (SELECT name, state_policy, sequence FROM smtp_providers UNION SELECT name, state_policy, sequence FROM sms_providers) p")
+	}
+	key := servertest.Apply(t, w.Env, text).Secrets["instances.a.smtp_providers.two.signing_key"]
+	first := state()
+	servertest.Apply(t, w.Env, text)
+	if again := state(); again != first || !strings.HasPrefix(key, "whsec_") || !strings.HasPrefix(first, "one 2 ") || !strings.Contains(first, "three 1 ") || !strings.Contains(first, "two 1 ") {
+		t.Errorf("after a seed: %s, after it again: %s; the key is %s", first, again, key)
+	}
+}

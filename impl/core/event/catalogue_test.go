@@ -129,4 +129,4 @@ func TestWhatGoesAlongLeavesAnEvent(t *testing.T) {
 
 // silentlyGone are parts of what they go with, and settings of it: the event of that tells
 // of them.
-var silentlyGone = map[string]bool{"authenticators": true, "executions": true, "features": true, "settings": true, "setting_images": true}
+var silentlyGone = map[string]bool{"authenticators": true, "executions": true, "features": true, "settings": true, "setting_images": true, "messages": true, "state_policies": true}

@@ -32,6 +32,8 @@ var (
 	roles         = kind{"writ.grant.v3alpha.ServiceGrants", "Role", "Roles", "role"}
 	projectGrants = kind{"writ.grant.v3alpha.ServiceGrants", "ProjectGrant", "ProjectGrants", "project_grant"}
 	userGrants    = kind{"writ.grant.v3alpha.ServiceGrants", "UserGrant", "UserGrants", "user_grant"}
+	smtpProviders = kind{"writ.smtp.v3alpha.ServiceSMTPProviders", "SMTPProvider", "SMTPProviders", "provider"}
+	smsProviders  = kind{"writ.sms.v3alpha.ServiceSMSProviders", "SMSProvider", "SMSProviders", "provider"}
 	apps          = kind{"writ.app.v3alpha.ServiceApps", "App", "Apps", "app"}
 )
 

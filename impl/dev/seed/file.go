@@ -50,7 +50,9 @@ type Instance struct {
 	Settings      `yaml:",inline"`
 	Targets       []Body
 	Executions    []Body
-	UserSchemas   []Body `yaml:"user_schemas"`
+	UserSchemas   []Body     `yaml:"user_schemas"`
+	SMTPProviders []Provider `yaml:"smtp_providers"`
+	SMSProviders  []Provider `yaml:"sms_providers"`
 	Organizations []Organization
 	// AllowRegistration says whether people may register themselves; nil: as it is.
 	AllowRegistration *bool `yaml:"allow_registration"`
@@ -61,6 +63,12 @@ type Settings struct {
 	Languages    Body
 	Branding     Body
 	MessageTexts map[string]map[string]Body `yaml:"message_texts"` // by kind and language
+}
+
+// Provider carries e-mails or text messages on.
+type Provider struct {
+	Active bool // whether the instance sends through it
+	Body   Body `yaml:",inline"`
 }
 
 // Organization is an organization of an instance.

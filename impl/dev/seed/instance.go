@@ -57,6 +57,12 @@ func (r *run) instance(ctx context.Context, instance Instance) error {
 	if err := r.actions(inside, at.path, instance); err != nil {
 		return err
 	}
+	if err := r.providers(inside, at.path+".smtp_providers.", smtpProviders, instance.SMTPProviders); err != nil {
+		return err
+	}
+	if err := r.providers(inside, at.path+".sms_providers.", smsProviders, instance.SMSProviders); err != nil {
+		return err
+	}
 	for _, schema := range instance.UserSchemas {
 		if _, _, err := r.ensure(inside, userSchemas, schema, Body{"type": Body{"text": schema["type"]}}); err != nil {
 			return fmt.Errorf("user schema %q: %w", schema["type"], err)
@@ -132,6 +138,26 @@ func (r *run) settings(ctx context.Context, settings Settings) error {
 			if err := set("settings.v3alpha.ServiceMessageTextSettings", "SetMessageText", request); err != nil {
 				return fmt.Errorf("message text %q in %q: %w", name, language, err)
 			}
+		}
+	}
+	return nil
+}
+
+// providers makes providers of messages exist, and the one that says so active.
+func (r *run) providers(ctx context.Context, path string, k kind, providers []Provider) error {
+	for _, one := range providers {
+		name, _ := one.Body["name"].(string)
+		id, answer, err := r.ensure(ctx, k, one.Body, Body{"name": Body{"name": name}})
+		if err == nil && one.Active {
+			_, err = r.call(ctx, k, "Activate"+k.name, Body{"id": id})
+		}
+		if err != nil {
+			return fmt.Errorf("provider %q: %w", name, err)
+		}
+		if at := path + name + ".signing_key"; text(answer, "signing_key") != "" {
+			r.keep(at, text(answer, "signing_key"))
+		} else if known := r.Known[at]; known != "" {
+			r.applied.Secrets[at] = known
 		}
 	}
 	return nil
