@@ -2,9 +2,14 @@ package upstream
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
 	"encoding/json"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lestrrat-go/jwx/v3/jwa"
@@ -73,7 +78,7 @@ func (k *keys) of(id string, algorithm jwa.SignatureAlgorithm) (fit []any) {
 		if jwk.Export(key, &public) != nil {
 			continue
 		}
-		if can, err := jws.AlgorithmsForKey(public); err == nil && slices.Contains(can, algorithm) {
+		if fits(algorithm, public) {
 			fit = append(fit, public)
 		}
 	}
@@ -81,6 +86,21 @@ func (k *keys) of(id string, algorithm jwa.SignatureAlgorithm) (fit []any) {
 		return nil
 	}
 	return fit
+}
+
+// fits reports whether a key can be used with an algorithm: by its kind and its curve (RFC
+// 7518, RFC 8037; RFC 8725, section 3.1).
+func fits(algorithm jwa.SignatureAlgorithm, public any) bool {
+	switch key := public.(type) {
+	case *rsa.PublicKey:
+		return strings.HasPrefix(algorithm.String(), "RS") || strings.HasPrefix(algorithm.String(), "PS")
+	case *ecdsa.PublicKey:
+		curve := map[elliptic.Curve]jwa.SignatureAlgorithm{elliptic.P256(): jwa.ES256(), elliptic.P384(): jwa.ES384(), elliptic.P521(): jwa.ES512()}
+		return curve[key.Curve] == algorithm
+	case ed25519.PublicKey:
+		return algorithm == jwa.EdDSA()
+	}
+	return false
 }
 
 // verify returns the claims of an ID token once everything about it is right (OpenID

@@ -75,7 +75,7 @@ func visit(t *testing.T, to *url.URL) url.Values {
 func (w *world) round(t *testing.T) (*upstream.Identity, error) {
 	t.Helper()
 	to, pending := w.begin(t, upstream.Attempt{})
-	params := url.Values{}
+	var params url.Values
 	if w.Type == upstream.Apple {
 		params = w.form(t, to)
 	} else {
@@ -212,7 +212,7 @@ func TestSEC204_AnIDTokenIsValidatedToTheLastClaim(t *testing.T) {
 		}},
 		{name: "no token at all", sign: func([]byte) string { return "" }},
 	} {
-		w.Server.Claims, w.Sign = test.claims, test.sign
+		w.Claims, w.Sign = test.claims, test.sign
 		_, err := w.round(t)
 		if test.good != (err == nil) || err != nil && kind(err) != upstream.Invalid {
 			t.Errorf("%s: %v", test.name, err)
@@ -396,7 +396,7 @@ func TestSEC202_AnAddressIsVerifiedOnlyWhenTheProviderSaysSo(t *testing.T) {
 		{"unverified at GitHub", upstream.GitHub, func(w *world) { w.User.EmailVerified = false }, false},
 		{"unverified at Apple, as text", upstream.Apple, func(w *world) { w.User.EmailVerified = false }, false},
 		{"of Azure", upstream.AzureAD, func(*world) {}, false},
-		{"of Azure, whose domain was proven", upstream.AzureAD, func(w *world) { w.Server.Claims = func(m map[string]any) { m["xms_edov"] = true } }, true},
+		{"of Azure, whose domain was proven", upstream.AzureAD, func(w *world) { w.Claims = func(m map[string]any) { m["xms_edov"] = true } }, true},
 		{"of Azure, configured", upstream.AzureAD, func(w *world) { w.provider.EmailVerified = true }, true},
 	} {
 		w := newWorld(t, test.of)
@@ -429,7 +429,7 @@ func TestTheTenantsOfAzure(t *testing.T) {
 		{"common", one, func(m map[string]any) { m["iss"] = "https://evil.example/" + one + "/v2.0" }, false},
 	} {
 		w := newWorld(t, upstream.AzureAD)
-		w.provider.Tenant, w.Tenant, w.Server.Claims = test.tenant, test.tid, test.claims
+		w.provider.Tenant, w.Tenant, w.Claims = test.tenant, test.tid, test.claims
 		if _, err := w.round(t); (err == nil) != test.good {
 			t.Errorf("%+v: %v", test, err)
 		}

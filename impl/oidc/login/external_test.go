@@ -37,8 +37,8 @@ func newHouse(t *testing.T, of upstream.Type, change func(*idpv3.Options)) *hous
 
 // add makes a provider of the instance, or of an organization.
 func (h *house) add(server *upstreamtest.Server, org string, change func(*idpv3.Options)) string {
-	h.world.Helper()
-	ctx := policy.As(h.world.Context(), policy.In(h.instance.ID, org), "", h.roles)
+	h.Helper()
+	ctx := policy.As(h.Context(), policy.In(h.instance.ID, org), "", h.roles)
 	yes, no, never := true, false, idpv3.AutoLinkingOption_AUTO_LINKING_OPTION_UNSPECIFIED
 	options := &idpv3.Options{IsLinkingAllowed: &no, IsCreationAllowed: &no, IsAutoCreation: &yes, IsAutoUpdate: &no, AutoLinking: &never}
 	if change != nil {
@@ -62,7 +62,7 @@ func (h *house) add(server *upstreamtest.Server, org string, change func(*idpv3.
 		details, err = made.GetDetails(), e
 	}
 	if err != nil {
-		h.world.Fatal(err)
+		h.Fatal(err)
 	}
 	return details.GetId()
 }
@@ -479,11 +479,11 @@ func TestSEC179_SecondFactorsAreAskedForAfterAProvider(t *testing.T) {
 	b.send("code", secret.TOTP(key, h.now())).want(200, "/done")
 	h.done()
 	h.wait(time.Minute)
-	b = h.browser().open("/begin").press(h.idp).want(200, "/login/totp")
+	h.browser().open("/begin").press(h.idp).want(200, "/login/totp")
 	if h.done() != nil {
 		t.Fatal("the provider alone signs in")
 	}
-	h.Server.Claims = func(claims map[string]any) { claims["amr"] = []string{"mfa", "hwk"} }
+	h.Claims = func(claims map[string]any) { claims["amr"] = []string{"mfa", "hwk"} }
 	b = h.browser().open("/begin").press(h.idp).want(200, "/login/totp")
 	b.send("code", secret.TOTP(key, h.now())).want(200, "/done")
 	if got := h.done(); got == nil || !slices.Equal(got.AMR, []string{"fed", "otp", "mfa"}) {
@@ -504,9 +504,9 @@ func TestWhatGoesWrongIsToldWithAWayBack(t *testing.T) {
 		b.other("leave").want(200, "/canceled")
 	}
 	h.Deny = ""
-	h.Server.Claims = func(claims map[string]any) { claims["nonce"] = "another" }
+	h.Claims = func(claims map[string]any) { claims["nonce"] = "another" }
 	h.browser().open("/begin").press(h.idp).want(200, "/login", "cannot be relied on")
-	h.Server.Claims = nil
+	h.Claims = nil
 	b := h.browser()
 	at := b.caught(h.idp)
 	h.Down = true
@@ -546,7 +546,7 @@ func TestALoginThatHasToBeNewIsNewAtTheProvider(t *testing.T) {
 		t.Errorf("asked for %q", got)
 	}
 	old := h.now().Add(-time.Hour).Unix()
-	h.Server.Claims = func(claims map[string]any) { claims["auth_time"] = old }
+	h.Claims = func(claims map[string]any) { claims["auth_time"] = old }
 	h.done()
 	h.browser().open("/begin").press(h.idp).want(200, "/login", "authenticate at the provider anew")
 	begin.Fresh, begin.NotBefore = false, old+600

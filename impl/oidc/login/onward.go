@@ -39,12 +39,13 @@ func (p *Pages) Onward(r *http.Request, instance *policy.Instance, session *Sess
 // here: it leads nowhere but to where a logout may lead (SEC-130).
 func serveSignedOut(v *visit) error {
 	out := &tokenv1.SignedOut{}
-	err := v.Box.Open(v.r.Context(), v.instance.ID, token.SignedOut, v.r.URL.Query().Get("state"), out)
-	if err != nil && !errors.Is(err, token.ErrInvalid) {
+	if err := v.Box.Open(v.r.Context(), v.instance.ID, token.SignedOut, v.r.URL.Query().Get("state"), out); errors.Is(err, token.ErrInvalid) {
+		out.Reset() // it leads nowhere
+	} else if err != nil {
 		return err
 	}
 	v.leave()
-	if err != nil || out.GetTo() == "" || v.Now().Sub(time.Unix(out.GetStartedAt(), 0)) >= upstream.Lifetime {
+	if out.GetTo() == "" || v.Now().Sub(time.Unix(out.GetStartedAt(), 0)) >= upstream.Lifetime {
 		v.SignedOut(v.w, v.r, v.instance)
 		return nil
 	}
