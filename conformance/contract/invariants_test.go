@@ -119,7 +119,7 @@ func invariantsOf(ctx context.Context, db querier) ([]invariant, error) {
 			add(c.table+" without their last event", `SELECT c.id || ' has ' || c.sequence || ', the event ' || e.last FROM %s c
 				JOIN (SELECT instance_id, aggregate_id, max(sequence) AS last FROM %s those WHERE event_type !~ '%s' GROUP BY 1, 2) e ON e.instance_id = c.instance_id AND e.aggregate_id = c.id
 				WHERE e.last <> c.sequence`, c.table, events, ofParts)
-		case strings.HasSuffix(c.name, "_id") && inInstance:
+		case strings.HasSuffix(c.name, "_id") && inInstance && c.name != "external_user_id": // of another provider
 			parent := parentOf(columns, c)
 			if parent == "" {
 				continue

@@ -2765,6 +2765,12 @@ type BoolFilter struct {
 	Value *bool `json:"value,omitempty"`
 }
 
+// BoolSetting BoolSetting is a yes or no that may be inherited.
+type BoolSetting struct {
+	// Value The value; absent: inherited.
+	Value *bool `json:"value,omitempty"`
+}
+
 // BulkLimitReply BulkLimitResponse is the response of BulkLimit.
 type BulkLimitReply struct {
 	// Details Sequence and date of the last change of each, in the order asked for.
@@ -6913,6 +6919,15 @@ type ResolveMessageTextReply struct {
 	Variables []string `json:"variables"`
 }
 
+// ResolvedBool ResolvedBool is a yes or no and where it comes from.
+type ResolvedBool struct {
+	// Owner The context it is inherited from; absent when it is the context's own.
+	Owner *Owner `json:"owner,omitempty"`
+
+	// Value The value.
+	Value bool `json:"value"`
+}
+
 // ResolvedBrandingSettings ResolvedBrandingSettings are the properties as they apply in a context. What nobody says comes from the system.
 type ResolvedBrandingSettings struct {
 	// BackgroundColorDark The dark background.
@@ -6931,7 +6946,7 @@ type ResolvedBrandingSettings struct {
 	HelpLink ResolvedString `json:"helpLink"`
 
 	// HideProductName Whether pages and e-mails leave the name of the product out.
-	HideProductName ResolvedSwitch `json:"hideProductName"`
+	HideProductName ResolvedBool `json:"hideProductName"`
 
 	// Icon The icon of the browser's tab.
 	Icon ResolvedImage `json:"icon"`
@@ -7022,15 +7037,6 @@ type ResolvedString struct {
 
 	// Value The value.
 	Value string `json:"value"`
-}
-
-// ResolvedSwitch ResolvedSwitch is a yes or no and where it comes from.
-type ResolvedSwitch struct {
-	// Owner The context it is inherited from; absent when it is the context's own.
-	Owner *Owner `json:"owner,omitempty"`
-
-	// Value The value.
-	Value bool `json:"value"`
 }
 
 // ResponseExecution ResponseExecution names the API points whose responses trigger.
@@ -7776,7 +7782,7 @@ type SetBrandingSettings struct {
 	HelpLink *string `json:"helpLink,omitempty"`
 
 	// HideProductName Whether pages and e-mails leave the name of the product out.
-	HideProductName *Switch `json:"hideProductName,omitempty"`
+	HideProductName *BoolSetting `json:"hideProductName,omitempty"`
 
 	// Icon The icon of the browser's tab.
 	Icon *Image `json:"icon,omitempty"`
@@ -7978,12 +7984,6 @@ type StoredImage struct {
 
 	// Width Its width in pixels.
 	Width int64 `json:"width"`
-}
-
-// Switch Switch is a yes or no that may be inherited.
-type Switch struct {
-	// Value The value; absent: inherited.
-	Value *bool `json:"value,omitempty"`
 }
 
 // TLSMode TLSMode is how a connection to a mail server is encrypted.

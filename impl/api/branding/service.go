@@ -22,6 +22,11 @@ import (
 // Subject is what these settings are called where settings are stored.
 const Subject = "branding"
 
+var (
+	resolver = setting.NewResolver[*eventv1.BrandingSet, *settingsv3.ResolvedBrandingSettings]()
+	asker    = setting.NewAsker[*settingsv3.SetBrandingSettings, *eventv1.BrandingSet]()
+)
+
 // Service implements the branding settings API. It is safe for concurrent use.
 type Service struct {
 	settingsv3.UnsafeServiceBrandingSettingsServer
@@ -47,13 +52,13 @@ func (s *Service) ResolveBranding(ctx context.Context, _ *settingsv3.ResolveBran
 		return nil, err
 	}
 	return &settingsv3.ResolveBrandingResponse{
-		Details: setting.Details(words, in, s.Now()), Settings: setting.Resolve(words, Defaults, in, &settingsv3.ResolvedBrandingSettings{}),
+		Details: setting.Details(words, in, s.Now()), Settings: resolver.Resolve(words, Defaults, in, &settingsv3.ResolvedBrandingSettings{}),
 	}, nil
 }
 
 // SetBranding sets or takes back what is present.
 func (s *Service) SetBranding(ctx context.Context, req *settingsv3.SetBrandingRequest) (*settingsv3.SetBrandingResponse, error) {
-	in, asked := policy.CallFrom(ctx).Context, setting.Asked[*eventv1.BrandingSet](req.GetSettings())
+	in, asked := policy.CallFrom(ctx).Context, asker.Asked(req.GetSettings())
 	drawn, err := pictures(req.GetSettings(), asked)
 	if err != nil {
 		return nil, err

@@ -33,6 +33,11 @@ var _ settingsv3.ServiceMessageTextSettingsServer = (*Texts)(nil)
 // NewTexts returns Texts over env.
 func NewTexts(env resource.Env) *Texts { return &Texts{Env: env} }
 
+var (
+	resolver = setting.NewResolver[*eventv1.MessageTextSet, *settingsv3.ResolvedMessageTextSettings]()
+	asker    = setting.NewAsker[*settingsv3.SetMessageTextSettings, *eventv1.MessageTextSet]()
+)
+
 type word = setting.Word[*eventv1.MessageTextSet]
 
 // ResolveMessageText reads the words as they apply in the context of the call.
@@ -44,7 +49,7 @@ func (t *Texts) ResolveMessageText(ctx context.Context, req *settingsv3.ResolveM
 	}
 	return &settingsv3.ResolveMessageTextResponse{
 		Details: setting.Details(words, in, t.Now()), Variables: slices.Sorted(slices.Values(kinds[req.GetKind()].variables)),
-		Settings: setting.Resolve(words, defaults, in, &settingsv3.ResolvedMessageTextSettings{}),
+		Settings: resolver.Resolve(words, defaults, in, &settingsv3.ResolvedMessageTextSettings{}),
 	}, nil
 }
 
@@ -88,7 +93,7 @@ func (t *Texts) SetMessageText(ctx context.Context, req *settingsv3.SetMessageTe
 
 // checked returns what a request says, if messages can be made of it.
 func checked(name string, settings *settingsv3.SetMessageTextSettings) (*eventv1.MessageTextSet, error) {
-	k, asked := kinds[name], setting.Asked[*eventv1.MessageTextSet](settings)
+	k, asked := kinds[name], asker.Asked(settings)
 	var refused error
 	reflected := asked.ProtoReflect()
 	reflected.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {

@@ -106,42 +106,6 @@ func Applies[M proto.Message](words []Word[M], defaults M) M {
 	return applies
 }
 
-// Resolve fills a resolved message: its fields have the names of the properties, and are
-// messages of a value and an owner. The defaults are the system's.
-func Resolve[M, R proto.Message](words []Word[M], defaults M, in policy.Context, into R) R {
-	to := into.ProtoReflect()
-	for i := range to.Descriptor().Fields().Len() {
-		f := to.Descriptor().Fields().Get(i)
-		resolved := to.NewField(f)
-		from, owner := defaults, &object.Owner{Type: object.OwnerType_OWNER_TYPE_SYSTEM}
-		property := defaults.ProtoReflect().Descriptor().Fields().ByName(f.Name())
-		for _, word := range words {
-			if word.Says.ProtoReflect().Has(property) {
-				from, owner = word.Says, word.Inherited(in)
-				break
-			}
-		}
-		fields := f.Message().Fields()
-		if value := fields.ByName("value"); from.ProtoReflect().Has(property) {
-			resolved.Message().Set(value, content(property, value, from.ProtoReflect().Get(property)))
-		}
-		if owner != nil {
-			resolved.Message().Set(fields.ByName("owner"), protoreflect.ValueOfMessage(owner.ProtoReflect()))
-		}
-		to.Set(f, resolved)
-	}
-	return into
-}
-
-// content returns the value of a property as a resolved one has it: what is in a message
-// of one field, which is there so that the property can be empty, or else itself.
-func content(property, value protoreflect.FieldDescriptor, v protoreflect.Value) protoreflect.Value {
-	if property.Message() != nil && property.Message() != value.Message() {
-		return v.Message().Get(property.Message().Fields().Get(0))
-	}
-	return v
-}
-
 // Change is what a request asks a context to say.
 type Change[M proto.Message] struct {
 	Subject string
@@ -262,18 +226,4 @@ func empty(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 	none := true
 	v.Message().Range(func(protoreflect.FieldDescriptor, protoreflect.Value) bool { none = false; return false })
 	return none
-}
-
-// Asked returns a request's properties as another message of the same ones has them: the
-// fields of the same names and types.
-func Asked[M proto.Message](request proto.Message) M {
-	var none M
-	asked := none.ProtoReflect().New()
-	request.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		if same := asked.Descriptor().Fields().ByName(f.Name()); same != nil && same.Kind() == f.Kind() && same.Message() == f.Message() {
-			asked.Set(same, v)
-		}
-		return true
-	})
-	return asked.Interface().(M)
 }

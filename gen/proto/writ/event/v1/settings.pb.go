@@ -50,7 +50,7 @@ type BrandingSet struct {
 	// Of what is wrong, on the dark background.
 	WarnColorDark *string `protobuf:"bytes,11,opt,name=warn_color_dark,json=warnColorDark,proto3,oneof" json:"warn_color_dark,omitempty"`
 	// Whether the name of the product is left out.
-	HideProductName *v3alpha.Switch `protobuf:"bytes,12,opt,name=hide_product_name,json=hideProductName,proto3,oneof" json:"hide_product_name,omitempty"`
+	HideProductName *v3alpha.BoolSetting `protobuf:"bytes,12,opt,name=hide_product_name,json=hideProductName,proto3,oneof" json:"hide_product_name,omitempty"`
 	// The address of the terms of service.
 	TermsLink *string `protobuf:"bytes,13,opt,name=terms_link,json=termsLink,proto3,oneof" json:"terms_link,omitempty"`
 	// The address of the privacy policy.
@@ -168,7 +168,7 @@ func (x *BrandingSet) GetWarnColorDark() string {
 	return ""
 }
 
-func (x *BrandingSet) GetHideProductName() *v3alpha.Switch {
+func (x *BrandingSet) GetHideProductName() *v3alpha.BoolSetting {
 	if x != nil {
 		return x.HideProductName
 	}
@@ -319,7 +319,7 @@ var File_writ_event_v1_settings_proto protoreflect.FileDescriptor
 
 const file_writ_event_v1_settings_proto_rawDesc = "" +
 	"\n" +
-	"\x1cwrit/event/v1/settings.proto\x12\rwrit.event.v1\x1a\x1bwrit/policy/v1/policy.proto\x1a,writ/settings/v3alpha/branding_service.proto\"\xf1\b\n" +
+	"\x1cwrit/event/v1/settings.proto\x12\rwrit.event.v1\x1a\x1bwrit/policy/v1/policy.proto\x1a,writ/settings/v3alpha/branding_service.proto\"\xf6\b\n" +
 	"\vBrandingSet\x12F\n" +
 	"\n" +
 	"logo_light\x18\x01 \x01(\v2\".writ.settings.v3alpha.StoredImageH\x00R\tlogoLight\x88\x01\x01\x12D\n" +
@@ -334,8 +334,8 @@ const file_writ_event_v1_settings_proto_rawDesc = "" +
 	"\x0ffont_color_dark\x18\n" +
 	" \x01(\tH\tR\rfontColorDark\x88\x01\x01\x12+\n" +
 	"\x0fwarn_color_dark\x18\v \x01(\tH\n" +
-	"R\rwarnColorDark\x88\x01\x01\x12N\n" +
-	"\x11hide_product_name\x18\f \x01(\v2\x1d.writ.settings.v3alpha.SwitchH\vR\x0fhideProductName\x88\x01\x01\x12\"\n" +
+	"R\rwarnColorDark\x88\x01\x01\x12S\n" +
+	"\x11hide_product_name\x18\f \x01(\v2\".writ.settings.v3alpha.BoolSettingH\vR\x0fhideProductName\x88\x01\x01\x12\"\n" +
 	"\n" +
 	"terms_link\x18\r \x01(\tH\fR\ttermsLink\x88\x01\x01\x12&\n" +
 	"\fprivacy_link\x18\x0e \x01(\tH\rR\vprivacyLink\x88\x01\x01\x12 \n" +
@@ -397,13 +397,13 @@ var file_writ_event_v1_settings_proto_goTypes = []any{
 	(*BrandingSet)(nil),         // 0: writ.event.v1.BrandingSet
 	(*MessageTextSet)(nil),      // 1: writ.event.v1.MessageTextSet
 	(*v3alpha.StoredImage)(nil), // 2: writ.settings.v3alpha.StoredImage
-	(*v3alpha.Switch)(nil),      // 3: writ.settings.v3alpha.Switch
+	(*v3alpha.BoolSetting)(nil), // 3: writ.settings.v3alpha.BoolSetting
 }
 var file_writ_event_v1_settings_proto_depIdxs = []int32{
 	2, // 0: writ.event.v1.BrandingSet.logo_light:type_name -> writ.settings.v3alpha.StoredImage
 	2, // 1: writ.event.v1.BrandingSet.logo_dark:type_name -> writ.settings.v3alpha.StoredImage
 	2, // 2: writ.event.v1.BrandingSet.icon:type_name -> writ.settings.v3alpha.StoredImage
-	3, // 3: writ.event.v1.BrandingSet.hide_product_name:type_name -> writ.settings.v3alpha.Switch
+	3, // 3: writ.event.v1.BrandingSet.hide_product_name:type_name -> writ.settings.v3alpha.BoolSetting
 	4, // [4:4] is the sub-list for method output_type
 	4, // [4:4] is the sub-list for method input_type
 	4, // [4:4] is the sub-list for extension type_name

@@ -77,8 +77,8 @@ func (x *Image) GetContent() []byte {
 	return nil
 }
 
-// Switch is a yes or no that may be inherited.
-type Switch struct {
+// BoolSetting is a yes or no that may be inherited.
+type BoolSetting struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The value; absent: inherited.
 	Value         *bool `protobuf:"varint,1,opt,name=value,proto3,oneof" json:"value,omitempty"`
@@ -86,20 +86,20 @@ type Switch struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Switch) Reset() {
-	*x = Switch{}
+func (x *BoolSetting) Reset() {
+	*x = BoolSetting{}
 	mi := &file_writ_settings_v3alpha_branding_service_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Switch) String() string {
+func (x *BoolSetting) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Switch) ProtoMessage() {}
+func (*BoolSetting) ProtoMessage() {}
 
-func (x *Switch) ProtoReflect() protoreflect.Message {
+func (x *BoolSetting) ProtoReflect() protoreflect.Message {
 	mi := &file_writ_settings_v3alpha_branding_service_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -111,12 +111,12 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Switch.ProtoReflect.Descriptor instead.
-func (*Switch) Descriptor() ([]byte, []int) {
+// Deprecated: Use BoolSetting.ProtoReflect.Descriptor instead.
+func (*BoolSetting) Descriptor() ([]byte, []int) {
 	return file_writ_settings_v3alpha_branding_service_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *Switch) GetValue() bool {
+func (x *BoolSetting) GetValue() bool {
 	if x != nil && x.Value != nil {
 		return *x.Value
 	}
@@ -149,7 +149,7 @@ type SetBrandingSettings struct {
 	// Of what is wrong, on the dark background.
 	WarnColorDark *string `protobuf:"bytes,11,opt,name=warn_color_dark,json=warnColorDark,proto3,oneof" json:"warn_color_dark,omitempty"`
 	// Whether pages and e-mails leave the name of the product out.
-	HideProductName *Switch `protobuf:"bytes,12,opt,name=hide_product_name,json=hideProductName,proto3,oneof" json:"hide_product_name,omitempty"`
+	HideProductName *BoolSetting `protobuf:"bytes,12,opt,name=hide_product_name,json=hideProductName,proto3,oneof" json:"hide_product_name,omitempty"`
 	// The address of the terms of service.
 	TermsLink *string `protobuf:"bytes,13,opt,name=terms_link,json=termsLink,proto3,oneof" json:"terms_link,omitempty"`
 	// The address of the privacy policy.
@@ -267,7 +267,7 @@ func (x *SetBrandingSettings) GetWarnColorDark() string {
 	return ""
 }
 
-func (x *SetBrandingSettings) GetHideProductName() *Switch {
+func (x *SetBrandingSettings) GetHideProductName() *BoolSetting {
 	if x != nil {
 		return x.HideProductName
 	}
@@ -414,8 +414,8 @@ func (x *ResolvedImage) GetOwner() *v3alpha.Owner {
 	return nil
 }
 
-// ResolvedSwitch is a yes or no and where it comes from.
-type ResolvedSwitch struct {
+// ResolvedBool is a yes or no and where it comes from.
+type ResolvedBool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The value.
 	Value bool `protobuf:"varint,1,opt,name=value,proto3" json:"value,omitempty"`
@@ -425,20 +425,20 @@ type ResolvedSwitch struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ResolvedSwitch) Reset() {
-	*x = ResolvedSwitch{}
+func (x *ResolvedBool) Reset() {
+	*x = ResolvedBool{}
 	mi := &file_writ_settings_v3alpha_branding_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ResolvedSwitch) String() string {
+func (x *ResolvedBool) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ResolvedSwitch) ProtoMessage() {}
+func (*ResolvedBool) ProtoMessage() {}
 
-func (x *ResolvedSwitch) ProtoReflect() protoreflect.Message {
+func (x *ResolvedBool) ProtoReflect() protoreflect.Message {
 	mi := &file_writ_settings_v3alpha_branding_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -450,19 +450,19 @@ func (x *ResolvedSwitch) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ResolvedSwitch.ProtoReflect.Descriptor instead.
-func (*ResolvedSwitch) Descriptor() ([]byte, []int) {
+// Deprecated: Use ResolvedBool.ProtoReflect.Descriptor instead.
+func (*ResolvedBool) Descriptor() ([]byte, []int) {
 	return file_writ_settings_v3alpha_branding_service_proto_rawDescGZIP(), []int{5}
 }
 
-func (x *ResolvedSwitch) GetValue() bool {
+func (x *ResolvedBool) GetValue() bool {
 	if x != nil {
 		return x.Value
 	}
 	return false
 }
 
-func (x *ResolvedSwitch) GetOwner() *v3alpha.Owner {
+func (x *ResolvedBool) GetOwner() *v3alpha.Owner {
 	if x != nil {
 		return x.Owner
 	}
@@ -496,7 +496,7 @@ type ResolvedBrandingSettings struct {
 	// Of what is wrong, on the dark background.
 	WarnColorDark *v3alpha1.ResolvedString `protobuf:"bytes,11,opt,name=warn_color_dark,json=warnColorDark,proto3" json:"warn_color_dark,omitempty"`
 	// Whether pages and e-mails leave the name of the product out.
-	HideProductName *ResolvedSwitch `protobuf:"bytes,12,opt,name=hide_product_name,json=hideProductName,proto3" json:"hide_product_name,omitempty"`
+	HideProductName *ResolvedBool `protobuf:"bytes,12,opt,name=hide_product_name,json=hideProductName,proto3" json:"hide_product_name,omitempty"`
 	// The address of the terms of service; empty when there is none.
 	TermsLink *v3alpha1.ResolvedString `protobuf:"bytes,13,opt,name=terms_link,json=termsLink,proto3" json:"terms_link,omitempty"`
 	// The address of the privacy policy; empty when there is none.
@@ -614,7 +614,7 @@ func (x *ResolvedBrandingSettings) GetWarnColorDark() *v3alpha1.ResolvedString {
 	return nil
 }
 
-func (x *ResolvedBrandingSettings) GetHideProductName() *ResolvedSwitch {
+func (x *ResolvedBrandingSettings) GetHideProductName() *ResolvedBool {
 	if x != nil {
 		return x.HideProductName
 	}
@@ -850,10 +850,10 @@ const file_writ_settings_v3alpha_branding_service_proto_rawDesc = "" +
 	"\n" +
 	",writ/settings/v3alpha/branding_service.proto\x12\x15writ.settings.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a,writ/language/v3alpha/language_service.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\",\n" +
 	"\x05Image\x12#\n" +
-	"\acontent\x18\x01 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80 R\acontent\"-\n" +
-	"\x06Switch\x12\x19\n" +
+	"\acontent\x18\x01 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80 R\acontent\"2\n" +
+	"\vBoolSetting\x12\x19\n" +
 	"\x05value\x18\x01 \x01(\bH\x00R\x05value\x88\x01\x01B\b\n" +
-	"\x06_value\"\x8e\r\n" +
+	"\x06_value\"\x93\r\n" +
 	"\x13SetBrandingSettings\x12@\n" +
 	"\n" +
 	"logo_light\x18\x01 \x01(\v2\x1c.writ.settings.v3alpha.ImageH\x00R\tlogoLight\x88\x01\x01\x12>\n" +
@@ -868,8 +868,8 @@ const file_writ_settings_v3alpha_branding_service_proto_rawDesc = "" +
 	"\x0ffont_color_dark\x18\n" +
 	" \x01(\tB'\xbaH$r\"\x18\a2\x14^(#[0-9A-Fa-f]{6})?$\x92\x02\a#ece7deH\tR\rfontColorDark\x88\x01\x01\x12T\n" +
 	"\x0fwarn_color_dark\x18\v \x01(\tB'\xbaH$r\"\x18\a2\x14^(#[0-9A-Fa-f]{6})?$\x92\x02\a#f0907fH\n" +
-	"R\rwarnColorDark\x88\x01\x01\x12N\n" +
-	"\x11hide_product_name\x18\f \x01(\v2\x1d.writ.settings.v3alpha.SwitchH\vR\x0fhideProductName\x88\x01\x01\x12y\n" +
+	"R\rwarnColorDark\x88\x01\x01\x12S\n" +
+	"\x11hide_product_name\x18\f \x01(\v2\".writ.settings.v3alpha.BoolSettingH\vR\x0fhideProductName\x88\x01\x01\x12y\n" +
 	"\n" +
 	"terms_link\x18\r \x01(\tBU\xbaHRrP\x18\xe8\a2+^(https?://[!-\"$-.0->A-~]+([/?#][!-~]*)?)?$\x92\x02\x1dhttps://www.example.com/termsH\fR\ttermsLink\x88\x01\x01\x12\x7f\n" +
 	"\fprivacy_link\x18\x0e \x01(\tBW\xbaHTrR\x18\xe8\a2+^(https?://[!-\"$-.0->A-~]+([/?#][!-~]*)?)?$\x92\x02\x1fhttps://www.example.com/privacyH\rR\vprivacyLink\x88\x01\x01\x12v\n" +
@@ -898,10 +898,10 @@ const file_writ_settings_v3alpha_branding_service_proto_rawDesc = "" +
 	"\rResolvedImage\x12=\n" +
 	"\x05value\x18\x01 \x01(\v2\".writ.settings.v3alpha.StoredImageH\x00R\x05value\x88\x01\x01\x120\n" +
 	"\x05owner\x18\x02 \x01(\v2\x1a.writ.object.v3alpha.OwnerR\x05ownerB\b\n" +
-	"\x06_value\"X\n" +
-	"\x0eResolvedSwitch\x12\x14\n" +
+	"\x06_value\"V\n" +
+	"\fResolvedBool\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\bR\x05value\x120\n" +
-	"\x05owner\x18\x02 \x01(\v2\x1a.writ.object.v3alpha.OwnerR\x05owner\"\x9f\n" +
+	"\x05owner\x18\x02 \x01(\v2\x1a.writ.object.v3alpha.OwnerR\x05owner\"\x9d\n" +
 	"\n" +
 	"\x18ResolvedBrandingSettings\x12K\n" +
 	"\n" +
@@ -916,8 +916,8 @@ const file_writ_settings_v3alpha_branding_service_proto_rawDesc = "" +
 	"\x15background_color_dark\x18\t \x01(\v2%.writ.language.v3alpha.ResolvedStringB\x06\xbaH\x03\xc8\x01\x01R\x13backgroundColorDark\x12U\n" +
 	"\x0ffont_color_dark\x18\n" +
 	" \x01(\v2%.writ.language.v3alpha.ResolvedStringB\x06\xbaH\x03\xc8\x01\x01R\rfontColorDark\x12U\n" +
-	"\x0fwarn_color_dark\x18\v \x01(\v2%.writ.language.v3alpha.ResolvedStringB\x06\xbaH\x03\xc8\x01\x01R\rwarnColorDark\x12Y\n" +
-	"\x11hide_product_name\x18\f \x01(\v2%.writ.settings.v3alpha.ResolvedSwitchB\x06\xbaH\x03\xc8\x01\x01R\x0fhideProductName\x12L\n" +
+	"\x0fwarn_color_dark\x18\v \x01(\v2%.writ.language.v3alpha.ResolvedStringB\x06\xbaH\x03\xc8\x01\x01R\rwarnColorDark\x12W\n" +
+	"\x11hide_product_name\x18\f \x01(\v2#.writ.settings.v3alpha.ResolvedBoolB\x06\xbaH\x03\xc8\x01\x01R\x0fhideProductName\x12L\n" +
 	"\n" +
 	"terms_link\x18\r \x01(\v2%.writ.language.v3alpha.ResolvedStringB\x06\xbaH\x03\xc8\x01\x01R\ttermsLink\x12P\n" +
 	"\fprivacy_link\x18\x0e \x01(\v2%.writ.language.v3alpha.ResolvedStringB\x06\xbaH\x03\xc8\x01\x01R\vprivacyLink\x12J\n" +
@@ -951,11 +951,11 @@ func file_writ_settings_v3alpha_branding_service_proto_rawDescGZIP() []byte {
 var file_writ_settings_v3alpha_branding_service_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_writ_settings_v3alpha_branding_service_proto_goTypes = []any{
 	(*Image)(nil),                    // 0: writ.settings.v3alpha.Image
-	(*Switch)(nil),                   // 1: writ.settings.v3alpha.Switch
+	(*BoolSetting)(nil),              // 1: writ.settings.v3alpha.BoolSetting
 	(*SetBrandingSettings)(nil),      // 2: writ.settings.v3alpha.SetBrandingSettings
 	(*StoredImage)(nil),              // 3: writ.settings.v3alpha.StoredImage
 	(*ResolvedImage)(nil),            // 4: writ.settings.v3alpha.ResolvedImage
-	(*ResolvedSwitch)(nil),           // 5: writ.settings.v3alpha.ResolvedSwitch
+	(*ResolvedBool)(nil),             // 5: writ.settings.v3alpha.ResolvedBool
 	(*ResolvedBrandingSettings)(nil), // 6: writ.settings.v3alpha.ResolvedBrandingSettings
 	(*SetBrandingRequest)(nil),       // 7: writ.settings.v3alpha.SetBrandingRequest
 	(*SetBrandingResponse)(nil),      // 8: writ.settings.v3alpha.SetBrandingResponse
@@ -970,10 +970,10 @@ var file_writ_settings_v3alpha_branding_service_proto_depIdxs = []int32{
 	0,  // 0: writ.settings.v3alpha.SetBrandingSettings.logo_light:type_name -> writ.settings.v3alpha.Image
 	0,  // 1: writ.settings.v3alpha.SetBrandingSettings.logo_dark:type_name -> writ.settings.v3alpha.Image
 	0,  // 2: writ.settings.v3alpha.SetBrandingSettings.icon:type_name -> writ.settings.v3alpha.Image
-	1,  // 3: writ.settings.v3alpha.SetBrandingSettings.hide_product_name:type_name -> writ.settings.v3alpha.Switch
+	1,  // 3: writ.settings.v3alpha.SetBrandingSettings.hide_product_name:type_name -> writ.settings.v3alpha.BoolSetting
 	3,  // 4: writ.settings.v3alpha.ResolvedImage.value:type_name -> writ.settings.v3alpha.StoredImage
 	11, // 5: writ.settings.v3alpha.ResolvedImage.owner:type_name -> writ.object.v3alpha.Owner
-	11, // 6: writ.settings.v3alpha.ResolvedSwitch.owner:type_name -> writ.object.v3alpha.Owner
+	11, // 6: writ.settings.v3alpha.ResolvedBool.owner:type_name -> writ.object.v3alpha.Owner
 	4,  // 7: writ.settings.v3alpha.ResolvedBrandingSettings.logo_light:type_name -> writ.settings.v3alpha.ResolvedImage
 	4,  // 8: writ.settings.v3alpha.ResolvedBrandingSettings.logo_dark:type_name -> writ.settings.v3alpha.ResolvedImage
 	4,  // 9: writ.settings.v3alpha.ResolvedBrandingSettings.icon:type_name -> writ.settings.v3alpha.ResolvedImage
@@ -985,7 +985,7 @@ var file_writ_settings_v3alpha_branding_service_proto_depIdxs = []int32{
 	12, // 15: writ.settings.v3alpha.ResolvedBrandingSettings.background_color_dark:type_name -> writ.language.v3alpha.ResolvedString
 	12, // 16: writ.settings.v3alpha.ResolvedBrandingSettings.font_color_dark:type_name -> writ.language.v3alpha.ResolvedString
 	12, // 17: writ.settings.v3alpha.ResolvedBrandingSettings.warn_color_dark:type_name -> writ.language.v3alpha.ResolvedString
-	5,  // 18: writ.settings.v3alpha.ResolvedBrandingSettings.hide_product_name:type_name -> writ.settings.v3alpha.ResolvedSwitch
+	5,  // 18: writ.settings.v3alpha.ResolvedBrandingSettings.hide_product_name:type_name -> writ.settings.v3alpha.ResolvedBool
 	12, // 19: writ.settings.v3alpha.ResolvedBrandingSettings.terms_link:type_name -> writ.language.v3alpha.ResolvedString
 	12, // 20: writ.settings.v3alpha.ResolvedBrandingSettings.privacy_link:type_name -> writ.language.v3alpha.ResolvedString
 	12, // 21: writ.settings.v3alpha.ResolvedBrandingSettings.help_link:type_name -> writ.language.v3alpha.ResolvedString

@@ -142,7 +142,7 @@ func (m *Image) ReadJSON(r *wire.Reader) {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *Switch) AppendJSON(b []byte) []byte {
+func (m *BoolSetting) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	if m.Value != nil {
@@ -157,7 +157,7 @@ func (m *Switch) AppendJSON(b []byte) []byte {
 }
 
 // ReadJSON implements wire.Decoder.
-func (m *Switch) ReadJSON(r *wire.Reader) {
+func (m *BoolSetting) ReadJSON(r *wire.Reader) {
 	for o := r.Object(); o.Next(); {
 		switch string(o.Name) {
 		case "value":
@@ -294,7 +294,7 @@ func (m *SetBrandingSettings) ReadJSON(r *wire.Reader) {
 			m.WarnColorDark = new(r.String())
 		case "hideProductName", "hide_product_name":
 			o.Once(11)
-			m.HideProductName = wire.ReadMessage[Switch](r)
+			m.HideProductName = wire.ReadMessage[BoolSetting](r)
 		case "termsLink", "terms_link":
 			o.Once(12)
 			m.TermsLink = new(r.String())
@@ -353,7 +353,7 @@ func (m *ResolvedImage) AppendJSON(b []byte) []byte {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *ResolvedSwitch) AppendJSON(b []byte) []byte {
+func (m *ResolvedBool) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"value\":"...)
