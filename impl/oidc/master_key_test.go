@@ -19,6 +19,8 @@ func TestSEC311_AnExchangedMasterKeyOpensEverything(t *testing.T) {
 	jwt := w.a.signedIn("alice").tokens("jwtweb", "openid").text("access_token")
 	w.a.must("POST", "/v3alpha/users/"+w.a.users["alice"].ID+"/totp", "")
 	w.a.must("POST", "/resources/v3alpha/idps/gitlab", `{"idp":{"name":"x"},"config":{"clientId":"x","clientSecret":"x"}}`)
+	w.a.must("POST", "/resources/v3alpha/smtp_providers", `{"name":"x","senderAddress":"a@b.example","smtp":{"host":"b.example:587","user":"u","password":"x"}}`)
+	w.a.must("POST", "/resources/v3alpha/sms_providers", `{"name":"x","http":{"endpoint":"https://b.example/"}}`)
 	target := w.a.receive("restWebhook", `,"interruptOnError":true`) // without its key it fails
 	w.a.function("preuserinfo", target)
 	w.a.must("POST", "/resources/v3alpha/targets/"+target.id+"/_rotate_signing_key", "{}")

@@ -17,11 +17,6 @@ CREATE TABLE sessions (
     totp_verified_at      timestamptz,
     otp_sms_verified_at   timestamptz,
     otp_email_verified_at timestamptz,
-    -- The identity provider that the user signed in with, since when, and when they
-    -- authenticated there.
-    intent_verified_at    timestamptz,
-    intent_auth_time      timestamptz,
-    idp_id                text COLLATE "C" NOT NULL DEFAULT '',
     sequence              bigint NOT NULL,
     creation_date         timestamptz NOT NULL,
     change_date           timestamptz NOT NULL,

@@ -26,3 +26,10 @@ CREATE TRIGGER idp_links_counted AFTER INSERT ON idp_links
     REFERENCING NEW TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
 CREATE TRIGGER idp_links_uncounted AFTER DELETE ON idp_links
     REFERENCING OLD TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
+
+-- The identity provider that the user of a session signed in with, since when, and when they
+-- authenticated there.
+ALTER TABLE sessions
+    ADD COLUMN intent_verified_at timestamptz,
+    ADD COLUMN intent_auth_time timestamptz,
+    ADD COLUMN idp_id text COLLATE "C" NOT NULL DEFAULT '';
