@@ -479,12 +479,12 @@ type Session struct {
 	TotpVerifiedAt     *time.Time      `db:"totp_verified_at"`
 	OtpSmsVerifiedAt   *time.Time      `db:"otp_sms_verified_at"`
 	OtpEmailVerifiedAt *time.Time      `db:"otp_email_verified_at"`
-	IntentVerifiedAt   *time.Time      `db:"intent_verified_at"`
-	IntentAuthTime     *time.Time      `db:"intent_auth_time"`
-	IdpID              string          `db:"idp_id"`
 	Sequence           int64           `db:"sequence"`
 	CreationDate       time.Time       `db:"creation_date"`
 	ChangeDate         time.Time       `db:"change_date"`
+	IntentVerifiedAt   *time.Time      `db:"intent_verified_at"`
+	IntentAuthTime     *time.Time      `db:"intent_auth_time"`
+	IdpID              string          `db:"idp_id"`
 }
 
 type SessionRow struct {
@@ -504,14 +504,14 @@ type SessionRow struct {
 	TotpVerifiedAt     *time.Time      `db:"totp_verified_at"`
 	OtpSmsVerifiedAt   *time.Time      `db:"otp_sms_verified_at"`
 	OtpEmailVerifiedAt *time.Time      `db:"otp_email_verified_at"`
-	IntentVerifiedAt   *time.Time      `db:"intent_verified_at"`
-	IntentAuthTime     *time.Time      `db:"intent_auth_time"`
-	IdpID              string          `db:"idp_id"`
 	Sequence           int64           `db:"sequence"`
 	CreationDate       time.Time       `db:"creation_date"`
 	ChangeDate         time.Time       `db:"change_date"`
 	LoginName          string          `db:"login_name"`
 	DisplayName        string          `db:"display_name"`
+	IntentVerifiedAt   *time.Time      `db:"intent_verified_at"`
+	IntentAuthTime     *time.Time      `db:"intent_auth_time"`
+	IdpID              string          `db:"idp_id"`
 }
 
 type Setting struct {

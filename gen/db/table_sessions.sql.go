@@ -27,7 +27,7 @@ func (q *Queries) SessionsDelete(ctx context.Context, db DBTX, arg SessionsDelet
 }
 
 const sessionsHold = `-- name: SessionsHold :one
-SELECT t.instance_id, t.id, t.org_id, t.user_id, t.creator, t.token_hash, t.expiration_date, t.fingerprint_id, t.ip, t.description, t.metadata, t.user_verified_at, t.password_verified_at, t.totp_verified_at, t.otp_sms_verified_at, t.otp_email_verified_at, t.intent_verified_at, t.intent_auth_time, t.idp_id, t.sequence, t.creation_date, t.change_date, t.login_name, t.display_name FROM session_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
+SELECT t.instance_id, t.id, t.org_id, t.user_id, t.creator, t.token_hash, t.expiration_date, t.fingerprint_id, t.ip, t.description, t.metadata, t.user_verified_at, t.password_verified_at, t.totp_verified_at, t.otp_sms_verified_at, t.otp_email_verified_at, t.sequence, t.creation_date, t.change_date, t.login_name, t.display_name, t.intent_verified_at, t.intent_auth_time, t.idp_id FROM session_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
 `
 
 type SessionsHoldParams struct {
@@ -56,21 +56,21 @@ func (q *Queries) SessionsHold(ctx context.Context, db DBTX, arg SessionsHoldPar
 		&i.TotpVerifiedAt,
 		&i.OtpSmsVerifiedAt,
 		&i.OtpEmailVerifiedAt,
-		&i.IntentVerifiedAt,
-		&i.IntentAuthTime,
-		&i.IdpID,
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
 		&i.LoginName,
 		&i.DisplayName,
+		&i.IntentVerifiedAt,
+		&i.IntentAuthTime,
+		&i.IdpID,
 	)
 	return i, err
 }
 
 const sessionsInsert = `-- name: SessionsInsert :one
-INSERT INTO sessions (instance_id, id, org_id, user_id, creator, token_hash, expiration_date, fingerprint_id, ip, description, metadata, user_verified_at, password_verified_at, totp_verified_at, otp_sms_verified_at, otp_email_verified_at, intent_verified_at, intent_auth_time, idp_id, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, append_event($20, $21, $22, $23, $24, $25, $26, $27, $28::timestamptz), $29, $30)
+INSERT INTO sessions (instance_id, id, org_id, user_id, creator, token_hash, expiration_date, fingerprint_id, ip, description, metadata, user_verified_at, password_verified_at, totp_verified_at, otp_sms_verified_at, otp_email_verified_at, sequence, creation_date, change_date, intent_verified_at, intent_auth_time, idp_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, append_event($17, $18, $19, $20, $21, $22, $23, $24, $25::timestamptz), $26, $27, $28, $29, $30)
 RETURNING sequence
 `
 
@@ -91,9 +91,6 @@ type SessionsInsertParams struct {
 	TotpVerifiedAt     *time.Time      `db:"totp_verified_at"`
 	OtpSmsVerifiedAt   *time.Time      `db:"otp_sms_verified_at"`
 	OtpEmailVerifiedAt *time.Time      `db:"otp_email_verified_at"`
-	IntentVerifiedAt   *time.Time      `db:"intent_verified_at"`
-	IntentAuthTime     *time.Time      `db:"intent_auth_time"`
-	IdpID              string          `db:"idp_id"`
 	EventInstanceID    string          `db:"event_instance_id"`
 	EventAggregateType string          `db:"event_aggregate_type"`
 	EventAggregateID   string          `db:"event_aggregate_id"`
@@ -105,6 +102,9 @@ type SessionsInsertParams struct {
 	EventAt            time.Time       `db:"event_at"`
 	CreationDate       time.Time       `db:"creation_date"`
 	ChangeDate         time.Time       `db:"change_date"`
+	IntentVerifiedAt   *time.Time      `db:"intent_verified_at"`
+	IntentAuthTime     *time.Time      `db:"intent_auth_time"`
+	IdpID              string          `db:"idp_id"`
 }
 
 // SessionsInsert stores a new row and appends its event.
@@ -126,9 +126,6 @@ func (q *Queries) SessionsInsert(ctx context.Context, db DBTX, arg SessionsInser
 		arg.TotpVerifiedAt,
 		arg.OtpSmsVerifiedAt,
 		arg.OtpEmailVerifiedAt,
-		arg.IntentVerifiedAt,
-		arg.IntentAuthTime,
-		arg.IdpID,
 		arg.EventInstanceID,
 		arg.EventAggregateType,
 		arg.EventAggregateID,
@@ -140,6 +137,9 @@ func (q *Queries) SessionsInsert(ctx context.Context, db DBTX, arg SessionsInser
 		arg.EventAt,
 		arg.CreationDate,
 		arg.ChangeDate,
+		arg.IntentVerifiedAt,
+		arg.IntentAuthTime,
+		arg.IdpID,
 	)
 	var sequence int64
 	err := row.Scan(&sequence)
@@ -187,7 +187,7 @@ func (q *Queries) SessionsLeave(ctx context.Context, db DBTX, arg SessionsLeaveP
 }
 
 const sessionsLock = `-- name: SessionsLock :one
-SELECT t.instance_id, t.id, t.org_id, t.user_id, t.creator, t.token_hash, t.expiration_date, t.fingerprint_id, t.ip, t.description, t.metadata, t.user_verified_at, t.password_verified_at, t.totp_verified_at, t.otp_sms_verified_at, t.otp_email_verified_at, t.intent_verified_at, t.intent_auth_time, t.idp_id, t.sequence, t.creation_date, t.change_date, t.login_name, t.display_name FROM session_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
+SELECT t.instance_id, t.id, t.org_id, t.user_id, t.creator, t.token_hash, t.expiration_date, t.fingerprint_id, t.ip, t.description, t.metadata, t.user_verified_at, t.password_verified_at, t.totp_verified_at, t.otp_sms_verified_at, t.otp_email_verified_at, t.sequence, t.creation_date, t.change_date, t.login_name, t.display_name, t.intent_verified_at, t.intent_auth_time, t.idp_id FROM session_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
 `
 
 type SessionsLockParams struct {
@@ -216,21 +216,21 @@ func (q *Queries) SessionsLock(ctx context.Context, db DBTX, arg SessionsLockPar
 		&i.TotpVerifiedAt,
 		&i.OtpSmsVerifiedAt,
 		&i.OtpEmailVerifiedAt,
-		&i.IntentVerifiedAt,
-		&i.IntentAuthTime,
-		&i.IdpID,
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
 		&i.LoginName,
 		&i.DisplayName,
+		&i.IntentVerifiedAt,
+		&i.IntentAuthTime,
+		&i.IdpID,
 	)
 	return i, err
 }
 
 const sessionsRead = `-- name: SessionsRead :one
 
-SELECT t.instance_id, t.id, t.org_id, t.user_id, t.creator, t.token_hash, t.expiration_date, t.fingerprint_id, t.ip, t.description, t.metadata, t.user_verified_at, t.password_verified_at, t.totp_verified_at, t.otp_sms_verified_at, t.otp_email_verified_at, t.intent_verified_at, t.intent_auth_time, t.idp_id, t.sequence, t.creation_date, t.change_date, t.login_name, t.display_name FROM session_rows t WHERE t.instance_id = $1 AND t.id = $2
+SELECT t.instance_id, t.id, t.org_id, t.user_id, t.creator, t.token_hash, t.expiration_date, t.fingerprint_id, t.ip, t.description, t.metadata, t.user_verified_at, t.password_verified_at, t.totp_verified_at, t.otp_sms_verified_at, t.otp_email_verified_at, t.sequence, t.creation_date, t.change_date, t.login_name, t.display_name, t.intent_verified_at, t.intent_auth_time, t.idp_id FROM session_rows t WHERE t.instance_id = $1 AND t.id = $2
 `
 
 type SessionsReadParams struct {
@@ -260,20 +260,20 @@ func (q *Queries) SessionsRead(ctx context.Context, db DBTX, arg SessionsReadPar
 		&i.TotpVerifiedAt,
 		&i.OtpSmsVerifiedAt,
 		&i.OtpEmailVerifiedAt,
-		&i.IntentVerifiedAt,
-		&i.IntentAuthTime,
-		&i.IdpID,
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
 		&i.LoginName,
 		&i.DisplayName,
+		&i.IntentVerifiedAt,
+		&i.IntentAuthTime,
+		&i.IdpID,
 	)
 	return i, err
 }
 
 const sessionsTake = `-- name: SessionsTake :one
-SELECT t.instance_id, t.id, t.org_id, t.user_id, t.creator, t.token_hash, t.expiration_date, t.fingerprint_id, t.ip, t.description, t.metadata, t.user_verified_at, t.password_verified_at, t.totp_verified_at, t.otp_sms_verified_at, t.otp_email_verified_at, t.intent_verified_at, t.intent_auth_time, t.idp_id, t.sequence, t.creation_date, t.change_date, t.login_name, t.display_name FROM session_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
+SELECT t.instance_id, t.id, t.org_id, t.user_id, t.creator, t.token_hash, t.expiration_date, t.fingerprint_id, t.ip, t.description, t.metadata, t.user_verified_at, t.password_verified_at, t.totp_verified_at, t.otp_sms_verified_at, t.otp_email_verified_at, t.sequence, t.creation_date, t.change_date, t.login_name, t.display_name, t.intent_verified_at, t.intent_auth_time, t.idp_id FROM session_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
 `
 
 type SessionsTakeParams struct {
@@ -302,20 +302,20 @@ func (q *Queries) SessionsTake(ctx context.Context, db DBTX, arg SessionsTakePar
 		&i.TotpVerifiedAt,
 		&i.OtpSmsVerifiedAt,
 		&i.OtpEmailVerifiedAt,
-		&i.IntentVerifiedAt,
-		&i.IntentAuthTime,
-		&i.IdpID,
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
 		&i.LoginName,
 		&i.DisplayName,
+		&i.IntentVerifiedAt,
+		&i.IntentAuthTime,
+		&i.IdpID,
 	)
 	return i, err
 }
 
 const sessionsUpdate = `-- name: SessionsUpdate :one
-UPDATE sessions t SET org_id = $1, user_id = $2, creator = $3, token_hash = $4, expiration_date = $5, fingerprint_id = $6, ip = $7, description = $8, metadata = $9, user_verified_at = $10, password_verified_at = $11, totp_verified_at = $12, otp_sms_verified_at = $13, otp_email_verified_at = $14, intent_verified_at = $15, intent_auth_time = $16, idp_id = $17, sequence = append_event($18, $19, $20, $21, $22, $23, $24, $25, $26::timestamptz), change_date = $27
+UPDATE sessions t SET org_id = $1, user_id = $2, creator = $3, token_hash = $4, expiration_date = $5, fingerprint_id = $6, ip = $7, description = $8, metadata = $9, user_verified_at = $10, password_verified_at = $11, totp_verified_at = $12, otp_sms_verified_at = $13, otp_email_verified_at = $14, sequence = append_event($15, $16, $17, $18, $19, $20, $21, $22, $23::timestamptz), change_date = $24, intent_verified_at = $25, intent_auth_time = $26, idp_id = $27
 WHERE t.instance_id = $28 AND t.id = $29
 RETURNING t.sequence
 `
@@ -335,9 +335,6 @@ type SessionsUpdateParams struct {
 	TotpVerifiedAt     *time.Time      `db:"totp_verified_at"`
 	OtpSmsVerifiedAt   *time.Time      `db:"otp_sms_verified_at"`
 	OtpEmailVerifiedAt *time.Time      `db:"otp_email_verified_at"`
-	IntentVerifiedAt   *time.Time      `db:"intent_verified_at"`
-	IntentAuthTime     *time.Time      `db:"intent_auth_time"`
-	IdpID              string          `db:"idp_id"`
 	EventInstanceID    string          `db:"event_instance_id"`
 	EventAggregateType string          `db:"event_aggregate_type"`
 	EventAggregateID   string          `db:"event_aggregate_id"`
@@ -348,6 +345,9 @@ type SessionsUpdateParams struct {
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
 	ChangeDate         time.Time       `db:"change_date"`
+	IntentVerifiedAt   *time.Time      `db:"intent_verified_at"`
+	IntentAuthTime     *time.Time      `db:"intent_auth_time"`
+	IdpID              string          `db:"idp_id"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 }
@@ -369,9 +369,6 @@ func (q *Queries) SessionsUpdate(ctx context.Context, db DBTX, arg SessionsUpdat
 		arg.TotpVerifiedAt,
 		arg.OtpSmsVerifiedAt,
 		arg.OtpEmailVerifiedAt,
-		arg.IntentVerifiedAt,
-		arg.IntentAuthTime,
-		arg.IdpID,
 		arg.EventInstanceID,
 		arg.EventAggregateType,
 		arg.EventAggregateID,
@@ -382,6 +379,9 @@ func (q *Queries) SessionsUpdate(ctx context.Context, db DBTX, arg SessionsUpdat
 		arg.EventOwnerID,
 		arg.EventAt,
 		arg.ChangeDate,
+		arg.IntentVerifiedAt,
+		arg.IntentAuthTime,
+		arg.IdpID,
 		arg.InstanceID,
 		arg.ID,
 	)

@@ -25,7 +25,7 @@ func (Sessions) Facts() *resource.Facts { return factsSessions }
 
 var factsSessions = &resource.Facts{
 	Table: "sessions", Kind: "session",
-	Select: `SELECT t.instance_id, t.id, t.org_id, t.user_id, t.creator, t.token_hash, t.expiration_date, t.fingerprint_id, t.ip, t.description, t.metadata, t.user_verified_at, t.password_verified_at, t.totp_verified_at, t.otp_sms_verified_at, t.otp_email_verified_at, t.intent_verified_at, t.intent_auth_time, t.idp_id, t.sequence, t.creation_date, t.change_date, t.login_name, t.display_name FROM session_rows t`,
+	Select: `SELECT t.instance_id, t.id, t.org_id, t.user_id, t.creator, t.token_hash, t.expiration_date, t.fingerprint_id, t.ip, t.description, t.metadata, t.user_verified_at, t.password_verified_at, t.totp_verified_at, t.otp_sms_verified_at, t.otp_email_verified_at, t.sequence, t.creation_date, t.change_date, t.login_name, t.display_name, t.intent_verified_at, t.intent_auth_time, t.idp_id FROM session_rows t`,
 	Org:    "t.org_id", Project: "", ProjectGrant: "", User: "t.user_id", Reader: "",
 	System: false, OfUsers: false,
 	Remembered: false, RememberedNew: false,
@@ -81,7 +81,7 @@ func (Sessions) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key 
 
 // Scan reads a row of a search, and the total that comes with it.
 func (Sessions) Scan(rows v5.Rows, r *db.SessionRow, total *int64) error {
-	return rows.Scan(&r.InstanceID, &r.ID, &r.OrgID, &r.UserID, &r.Creator, &r.TokenHash, &r.ExpirationDate, &r.FingerprintID, &r.Ip, &r.Description, &r.Metadata, &r.UserVerifiedAt, &r.PasswordVerifiedAt, &r.TotpVerifiedAt, &r.OtpSmsVerifiedAt, &r.OtpEmailVerifiedAt, &r.IntentVerifiedAt, &r.IntentAuthTime, &r.IdpID, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.LoginName, &r.DisplayName, total)
+	return rows.Scan(&r.InstanceID, &r.ID, &r.OrgID, &r.UserID, &r.Creator, &r.TokenHash, &r.ExpirationDate, &r.FingerprintID, &r.Ip, &r.Description, &r.Metadata, &r.UserVerifiedAt, &r.PasswordVerifiedAt, &r.TotpVerifiedAt, &r.OtpSmsVerifiedAt, &r.OtpEmailVerifiedAt, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.LoginName, &r.DisplayName, &r.IntentVerifiedAt, &r.IntentAuthTime, &r.IdpID, total)
 }
 
 // Insert stores a new row and appends its event.
@@ -103,9 +103,6 @@ func (Sessions) Insert(ctx context.Context, conn db.DBTX, r *db.SessionRow, e ev
 		TotpVerifiedAt:     r.TotpVerifiedAt,
 		OtpSmsVerifiedAt:   r.OtpSmsVerifiedAt,
 		OtpEmailVerifiedAt: r.OtpEmailVerifiedAt,
-		IntentVerifiedAt:   r.IntentVerifiedAt,
-		IntentAuthTime:     r.IntentAuthTime,
-		IdpID:              r.IdpID,
 		EventInstanceID:    e.InstanceID,
 		EventAggregateType: e.AggregateType,
 		EventAggregateID:   e.AggregateID,
@@ -117,6 +114,9 @@ func (Sessions) Insert(ctx context.Context, conn db.DBTX, r *db.SessionRow, e ev
 		EventAt:            e.At,
 		CreationDate:       r.CreationDate,
 		ChangeDate:         r.ChangeDate,
+		IntentVerifiedAt:   r.IntentVerifiedAt,
+		IntentAuthTime:     r.IntentAuthTime,
+		IdpID:              r.IdpID,
 	})
 	return err
 }
@@ -138,9 +138,6 @@ func (Sessions) Update(ctx context.Context, conn db.DBTX, r *db.SessionRow, e ev
 		TotpVerifiedAt:     r.TotpVerifiedAt,
 		OtpSmsVerifiedAt:   r.OtpSmsVerifiedAt,
 		OtpEmailVerifiedAt: r.OtpEmailVerifiedAt,
-		IntentVerifiedAt:   r.IntentVerifiedAt,
-		IntentAuthTime:     r.IntentAuthTime,
-		IdpID:              r.IdpID,
 		EventInstanceID:    e.InstanceID,
 		EventAggregateType: e.AggregateType,
 		EventAggregateID:   e.AggregateID,
@@ -151,6 +148,9 @@ func (Sessions) Update(ctx context.Context, conn db.DBTX, r *db.SessionRow, e ev
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
 		ChangeDate:         r.ChangeDate,
+		IntentVerifiedAt:   r.IntentVerifiedAt,
+		IntentAuthTime:     r.IntentAuthTime,
+		IdpID:              r.IdpID,
 		InstanceID:         r.InstanceID,
 		ID:                 r.ID,
 	})
@@ -196,12 +196,12 @@ func (Sessions) Differs(a, b *db.SessionRow) bool {
 		!resource.SameTime(a.TotpVerifiedAt, b.TotpVerifiedAt) ||
 		!resource.SameTime(a.OtpSmsVerifiedAt, b.OtpSmsVerifiedAt) ||
 		!resource.SameTime(a.OtpEmailVerifiedAt, b.OtpEmailVerifiedAt) ||
-		!resource.SameTime(a.IntentVerifiedAt, b.IntentVerifiedAt) ||
-		!resource.SameTime(a.IntentAuthTime, b.IntentAuthTime) ||
-		a.IdpID != b.IdpID ||
 		a.Sequence != b.Sequence ||
 		!a.CreationDate.Equal(b.CreationDate) ||
-		!a.ChangeDate.Equal(b.ChangeDate)
+		!a.ChangeDate.Equal(b.ChangeDate) ||
+		!resource.SameTime(a.IntentVerifiedAt, b.IntentVerifiedAt) ||
+		!resource.SameTime(a.IntentAuthTime, b.IntentAuthTime) ||
+		a.IdpID != b.IdpID
 }
 
 // Record sets the fields of an event that are not set: all of a row that is new or

@@ -33,3 +33,11 @@ ALTER TABLE sessions
     ADD COLUMN intent_verified_at timestamptz,
     ADD COLUMN intent_auth_time timestamptz,
     ADD COLUMN idp_id text COLLATE "C" NOT NULL DEFAULT '';
+CREATE OR REPLACE VIEW session_rows AS SELECT t.instance_id, t.id, t.org_id, t.user_id, t.creator, t.token_hash, t.expiration_date,
+    t.fingerprint_id, t.ip, t.description, t.metadata, t.user_verified_at, t.password_verified_at, t.totp_verified_at,
+    t.otp_sms_verified_at, t.otp_email_verified_at, t.sequence, t.creation_date, t.change_date,
+    coalesce((SELECT u.username || coalesce('@' || d.domain, '') FROM users u LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
+        WHERE u.instance_id = t.instance_id AND u.id = t.user_id), '')::text AS login_name,
+    coalesce((SELECT u.display_name FROM users u WHERE u.instance_id = t.instance_id AND u.id = t.user_id), '')::text AS display_name,
+    t.intent_verified_at, t.intent_auth_time, t.idp_id
+FROM sessions t;
