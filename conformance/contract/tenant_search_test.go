@@ -39,7 +39,7 @@ func TestSEC233_SearchesNeitherShowNorCountTheHidden(t *testing.T) {
 		}
 		for _, req := range append(orders(op, base), w.victim.filters(op, base)...) {
 			for _, who := range w.intruders() {
-				if !who.unknown && !(who.sameInstance && ofAllOrgs(op)) {
+				if !who.unknown && (!who.sameInstance || !ofAllOrgs(op)) {
 					all = append(all, seen{who, string(op.method.Name()), req, ""})
 				}
 			}

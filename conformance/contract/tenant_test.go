@@ -151,7 +151,9 @@ func (o *operation) references() (all []reference) {
 	for _, at := range locations(o.method.Input(), nil) {
 		name := string(at.field().Name())
 		isID := strings.HasSuffix(name, "_id") || strings.HasSuffix(name, "_ids") || at.field().IsList() && collectionNamed(name) != "" && len(at) > 1
-		isID = isID && !slices.ContainsFunc(at, func(f protoreflect.FieldDescriptor) bool { return f.Name() == "config" || f.Name() == "external_user_id" }) // of another provider
+		isID = isID && !slices.ContainsFunc(at, func(f protoreflect.FieldDescriptor) bool {
+			return f.Name() == "config" || f.Name() == "external_user_id"
+		}) // of another provider
 		if isID && at.field().Kind() == protoreflect.StringKind && at[0].Name() != "ctx" && at[0].Name() != "filters" && o.rule().place(at[0]) != "path" {
 			all = append(all, reference{at, collectionNamed(name)})
 		}

@@ -178,7 +178,7 @@ func drawing(width, height int) image.Image {
 func encoded(t *testing.T, how string, m image.Image) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	err := error(nil)
+	var err error
 	if how == "png" {
 		err = png.Encode(&b, m)
 	} else {

@@ -57,7 +57,8 @@ func CanSend(ctx context.Context, conn db.DBTX, env *resource.Env, kind Kind, in
 	if env.Inbox {
 		return nil
 	}
-	q, can := db.New(), false
+	q := db.New()
+	var can bool
 	var err error
 	switch {
 	case orgID == "" && kind == Email:

@@ -98,7 +98,7 @@ func TestAnEMailHasBothPartsAndSaysThatNobodyWroteIt(t *testing.T) {
 	var parts []string
 	for reader := multipart.NewReader(strings.NewReader(got[0].Body), params["boundary"]); ; {
 		part, err := reader.NextPart() // decodes quoted-printable
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
