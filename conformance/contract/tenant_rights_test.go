@@ -19,6 +19,7 @@ import (
 	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
 	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	orgv3 "github.com/writ-id/writ/gen/proto/writ/org/v3alpha"
+	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 )
 
 // never are members that no body of a creation or a change has unless its message
@@ -478,4 +479,38 @@ func chosenID(op *operation) location {
 func marshalMember(name string, value any) (string, error) {
 	text, err := json.Marshal(map[string]any{name: value})
 	return string(text[1 : len(text)-1]), err
+}
+
+// TestSEC218_OnlyTheSystemsOwnActInTheSystem asks every operation that takes the context of
+// the system as callers of a tenant. Whose roles are in organizations would else be asked
+// for these only, and see the tenants of others.
+func TestSEC218_OnlyTheSystemsOwnActInTheSystem(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.everyFeature()
+	system := &object.RequestContext{Owner: &object.RequestContext_System{System: true}}
+	asked := 0
+	for _, op := range sortedOperations() {
+		if !applies(op, policyv1.Level_LEVEL_SYSTEM) {
+			continue
+		}
+		req, err := searchAll(s, op)
+		if err != nil {
+			t.Fatalf("%s: %v", op.path(), err)
+		}
+		setContext(op, req, system)
+		for _, who := range []struct{ name, token string }{
+			{"the owner of the instance", s.AdminToken}, {"the owner of an organization", s.OrgOwnerToken}, {"nobody", s.NobodyToken},
+		} {
+			for _, over := range s.transports {
+				asked++
+				if got := over.call(t, t.Context(), who.token, req); got.code() != codes.PermissionDenied {
+					t.Errorf("%s over %s, as %s: got %s, want 403", op.path(), over.name(), who.name, got)
+				}
+			}
+		}
+	}
+	if asked == 0 {
+		t.Error("no operation takes the context of the system")
+	}
 }

@@ -199,6 +199,9 @@ func TestSEC233_ASearchShowsWhatTheCallerMayReadInTheirContexts(t *testing.T) {
 		{"orgowner", "", "of A,of a,of system"},
 		{"orgowner", org + c.Org("A"), "of A,of a,of system"},
 		{"orgowner", org + c.Org("A2"), "403"},
+		{"orgowner", "?ctx.system=true", "403"},
+		{"orgowner", "?ctx.instanceId=" + c.Instance("b"), "403"},
+		{"owner", "?ctx.instanceId=" + c.Instance("b"), "404"},
 		{"second", "", "of A2,of a,of system"},
 		{"nobody", "", "403"},
 	} {

@@ -100,7 +100,9 @@ func (c *Caller) scope(roles *Roles, op *Operation, instanceID string) *Scope {
 		s.UserID = c.UserID
 	}
 	for _, g := range c.grants {
-		if !roles.grants(g.roles, op.Permission) {
+		// Grants below the instance are on objects of the caller's own: in the system, and in
+		// other instances, they are nothing.
+		if c.InstanceID != instanceID || !roles.grants(g.roles, op.Permission) {
 			continue
 		}
 		switch g.level {

@@ -360,7 +360,9 @@ func (f *Facts) seen(w *Where, call *policy.Call) {
 	case in.OrgID != "":
 		f.inherited(w, in)
 	case in.InstanceID == "": // who reads in the system reads everywhere
-		w.And(w.Arg(in.InstanceID) + "::text = ''")
+		if w.And(w.Arg(in.InstanceID) + "::text = ''"); !scope.All {
+			w.And("false")
+		}
 	default:
 		w.And("t.instance_id IN ('', " + w.Arg(in.InstanceID) + ")")
 		if !scope.All {

@@ -306,7 +306,7 @@ func TestSEC202_LinkingNeedsTheLocalCredential(t *testing.T) {
 			t.Fatal("the control")
 		}
 		h.wait(time.Minute)
-		b.open("/begin").want(200, "/login").press(h.idp).want(200, "/login/idp/account", "Is this account yours?")
+		b.open("/begin").want(200, "/login").press(h.idp).want(200, "/login/idp/account", "<title>Is this account yours?")
 		link := b.forms["form"]
 		b.send().want(200, "/login/password", "alice@a.example")
 		if strings.Contains(b.body, `id="providers"`) {

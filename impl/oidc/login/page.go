@@ -100,7 +100,6 @@ func (v *visit) page(name string, action template.URL) *page {
 		name: "form.html", status: http.StatusOK, Words: v.words, Action: action,
 		Head: v.words.get(name + ".head"), Submit: v.words.get(name + ".submit"),
 	}
-	p.Title = v.words.title(p.Head, hostOf(v.r))
 	if v.words.has(name + ".lead") {
 		p.Lead = v.words.get(name + ".lead")
 	}
@@ -138,7 +137,7 @@ func (v *visit) render(p *page, mistakes []mistake) error {
 	if err != nil {
 		return err
 	}
-	p.Flow = sealed
+	p.Flow, p.Title = sealed, v.words.title(p.Head, hostOf(v.r))
 	if v.flow.GetRequest() != "" {
 		p.Cancel = v.link("cancel", pathCancel)
 	}
