@@ -12,6 +12,22 @@ import (
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 )
 
+const hasLinks = `-- name: HasLinks :one
+SELECT EXISTS (SELECT FROM idp_links l WHERE l.idp_instance_id = $1 AND l.idp_id = $2)::bool AS has
+`
+
+type HasLinksParams struct {
+	IdpInstanceID string `db:"idp_instance_id"`
+	IdpID         string `db:"idp_id"`
+}
+
+func (q *Queries) HasLinks(ctx context.Context, db DBTX, arg HasLinksParams) (bool, error) {
+	row := db.QueryRow(ctx, hasLinks, arg.IdpInstanceID, arg.IdpID)
+	var has bool
+	err := row.Scan(&has)
+	return has, err
+}
+
 const holdLink = `-- name: HoldLink :one
 SELECT id FROM idp_links
 WHERE instance_id = $1 AND idp_id = $2 AND external_user_id = $3 AND user_id = $4 FOR SHARE
@@ -162,4 +178,19 @@ func (q *Queries) LinkedUser(ctx context.Context, db DBTX, arg LinkedUserParams)
 		&i.IsRegistering,
 	)
 	return i, err
+}
+
+const takeIDP = `-- name: TakeIDP :exec
+SELECT FROM idps WHERE instance_id = $1 AND id = $2 FOR UPDATE
+`
+
+type TakeIDPParams struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+}
+
+// Keeps new links to a provider waiting until the transaction ends.
+func (q *Queries) TakeIDP(ctx context.Context, db DBTX, arg TakeIDPParams) error {
+	_, err := db.Exec(ctx, takeIDP, arg.InstanceID, arg.ID)
+	return err
 }

@@ -131,6 +131,24 @@ func (q *Queries) CanText(ctx context.Context, db DBTX, instanceID string) (bool
 	return can, err
 }
 
+const holdsElsewhere = `-- name: HoldsElsewhere :one
+SELECT EXISTS (SELECT FROM memberships m WHERE m.instance_id = $1 AND m.user_id = $2 AND m.org_id IS DISTINCT FROM $3::text)::bool AS holds
+`
+
+type HoldsElsewhereParams struct {
+	InstanceID string `db:"instance_id"`
+	UserID     string `db:"user_id"`
+	OrgID      string `db:"org_id"`
+}
+
+// Whether a user holds roles outside of an organization: on the instance, in another one.
+func (q *Queries) HoldsElsewhere(ctx context.Context, db DBTX, arg HoldsElsewhereParams) (bool, error) {
+	row := db.QueryRow(ctx, holdsElsewhere, arg.InstanceID, arg.UserID, arg.OrgID)
+	var holds bool
+	err := row.Scan(&holds)
+	return holds, err
+}
+
 const lockSwitch = `-- name: LockSwitch :exec
 SELECT pg_advisory_xact_lock(hashtextextended('switch/' || $1::text || '/' || $2::text || '/' || $3::text, 0))
 `

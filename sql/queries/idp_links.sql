@@ -34,3 +34,10 @@ WHERE u.instance_id = @instance_id AND u.user_type = 1 AND u.state = 1 AND o.sta
   AND (u.email_folded = @email_folded::text AND u.email_folded <> '' AND u.is_email_verified AND (u.is_email_proven OR u.org_id = @only_org)
     OR @username_folded::text <> '' AND u.username_folded = @username_folded AND u.org_id = @default_org::text)
 ORDER BY u.id LIMIT 2;
+
+-- name: TakeIDP :exec
+-- Keeps new links to a provider waiting until the transaction ends.
+SELECT FROM idps WHERE instance_id = @instance_id AND id = @id FOR UPDATE;
+
+-- name: HasLinks :one
+SELECT EXISTS (SELECT FROM idp_links l WHERE l.idp_instance_id = @idp_instance_id AND l.idp_id = @idp_id)::bool AS has;

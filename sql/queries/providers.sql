@@ -40,3 +40,7 @@ SELECT (EXISTS (SELECT FROM sms_providers t WHERE t.instance_id = @instance_id A
 SELECT (NOT EXISTS (SELECT FROM instances i WHERE i.id = @instance_id AND i.smtp_sender_address_matches_instance_domain)
     OR EXISTS (SELECT FROM domains d WHERE d.instance_id = @instance_id AND d.domain = lower(@domain::text) AND d.is_verified
         AND (d.org_id IS NULL OR d.org_id = @org_id::text)))::bool AS may;
+
+-- name: HoldsElsewhere :one
+-- Whether a user holds roles outside of an organization: on the instance, in another one.
+SELECT EXISTS (SELECT FROM memberships m WHERE m.instance_id = @instance_id AND m.user_id = @user_id AND m.org_id IS DISTINCT FROM @org_id::text)::bool AS holds;

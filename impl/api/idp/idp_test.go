@@ -127,3 +127,20 @@ func TestSEC206_TheSecretIsSealedAndNeverSentElsewhere(t *testing.T) {
 		t.Errorf("%s events have a secret", got)
 	}
 }
+
+// TestSEC235_AProviderThatUsersAreLinkedToBecomesNoOther: whoever may change one could have an
+// address of theirs say who its users are.
+func TestSEC235_AProviderThatUsersAreLinkedToBecomesNoOther(t *testing.T) {
+	t.Parallel()
+	c := servertest.New(t, 1, nil)
+	org := "?ctx.orgId=" + c.Org("A")
+	human := c.Create("owner", "/resources/v3alpha/users"+org, `{"username":"ada","human":{"email":{"address":"ada@x.example"}}}`)
+	made := id(t, c.Must("orgowner", "POST", idps+"/oidc"+org, `{"idp":{"name":"x"},"config":{"issuer":"https://a.example","clientId":"id"}}`))
+	at := idps + "/oidc/" + made
+	c.Must("orgowner", "PATCH", at, `{"config":{"issuer":"https://b.example"}}`)
+	link := c.Create("owner", "/v3alpha/users/"+human+"/idps", fmt.Sprintf(`{"idpId":%q,"externalUserId":"1","externalUsername":"ada"}`, made))
+	c.Refused("orgowner", "PATCH", at, `{"config":{"issuer":"https://c.example"}}`, 400, "IDP_LINKED")
+	c.Must("orgowner", "PATCH", at, `{"idp":{"name":"y"},"config":{"clientId":"other","issuer":"https://b.example"}}`)
+	c.Must("owner", "DELETE", "/v3alpha/users/"+human+"/idps/"+link, "")
+	c.Must("orgowner", "PATCH", at, `{"config":{"issuer":"https://c.example"}}`)
+}

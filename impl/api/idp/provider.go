@@ -56,15 +56,22 @@ func (s *Service) provider(row *db.Idp) (*upstream.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
+	p := known(row)
+	p.ClientSecret, p.PrivateKey = string(hidden), key
+	return p, nil
+}
+
+// known is a provider without its secrets.
+func known(row *db.Idp) *upstream.Provider {
 	return &upstream.Provider{
 		InstanceID: row.InstanceID, OrgID: resource.Text(row.OrgID), ID: row.ID, Name: row.Name, Type: spoken(row.Type),
-		ClientID: row.ClientID, ClientSecret: string(hidden), Scopes: row.Scopes, Issuer: row.Issuer,
+		ClientID: row.ClientID, Scopes: row.Scopes, Issuer: row.Issuer,
 		AuthorizationEndpoint: row.AuthorizationEndpoint, TokenEndpoint: row.TokenEndpoint, UserEndpoint: row.UserEndpoint, IDAttribute: row.IDAttribute,
 		Tenant: row.Tenant, EmailVerified: row.IsEmailVerified, IDTokenMapping: row.IsIDTokenMapping,
-		TeamID: row.TeamID, KeyID: row.KeyID, PrivateKey: key,
+		TeamID: row.TeamID, KeyID: row.KeyID,
 		Options: upstream.Options{
 			Linking: row.IsLinkingAllowed, Creation: row.IsCreationAllowed, AutoCreation: row.IsAutoCreation, AutoUpdate: row.IsAutoUpdate,
 			AutoLinking: upstream.AutoLinking(row.AutoLinking),
 		},
-	}, nil
+	}
 }

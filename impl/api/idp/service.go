@@ -78,11 +78,16 @@ func (s *Service) patch(ctx context.Context, of kind, id string, idp *idpv3.Patc
 		word = idp.StatePolicy
 	}
 	return s.idps.Patch(ctx, id, &eventv1.IDPChanged{}, resource.Change[db.Idp]{
-		Policy: word, Other: other, Apply: func(_ pgx.Tx, row *db.Idp) error {
-			issuer, endpoint := row.Issuer, row.TokenEndpoint
+		Policy: word, Other: other, Apply: func(tx pgx.Tx, row *db.Idp) error {
+			was := *row
 			assign(row)
-			if (row.Issuer != issuer || row.TokenEndpoint != endpoint) && len(row.ClientSecret) > 0 && given.client == nil {
+			if (row.Issuer != was.Issuer || row.TokenEndpoint != was.TokenEndpoint) && len(row.ClientSecret) > 0 && given.client == nil {
 				return errSecretMissing
+			}
+			if known(row).Realm() != known(&was).Realm() {
+				if err := unlinked(ctx, tx, row); err != nil {
+					return err
+				}
 			}
 			return s.seal(row, given)
 		},
@@ -142,6 +147,19 @@ type filters struct {
 // ByState keeps those that are active in the context, or not.
 func (f filters) ByState(w *resource.Where, filter *object.StateFilter) {
 	f.idps.ByState(f.ctx, w, filter)
+}
+
+// unlinked refuses to make a provider another one that users are linked to: whoever may
+// change it could have theirs say that they are anybody of these (SEC-201, SEC-235).
+func unlinked(ctx context.Context, tx pgx.Tx, row *db.Idp) error {
+	if err := db.New().TakeIDP(ctx, tx, db.TakeIDPParams{InstanceID: row.InstanceID, ID: row.ID}); err != nil {
+		return err
+	}
+	has, err := db.New().HasLinks(ctx, tx, db.HasLinksParams{IdpInstanceID: row.InstanceID, IdpID: row.ID})
+	if err == nil && has {
+		err = fault.New(fault.FailedPrecondition, "IDP_LINKED", "users are linked to accounts at this provider, and would be to those of another one; make a new provider instead").On("idp.config")
+	}
+	return err
 }
 
 // errSecretMissing keeps the secret from who does not know it: they could have it sent to

@@ -54,31 +54,35 @@ func (c *Carrier) without(err error) error {
 // organization it refuses when nobody would for any user of the instance: then it can be
 // asked before it is known who that is (SEC-170).
 func CanSend(ctx context.Context, conn db.DBTX, env *resource.Env, kind Kind, instanceID, orgID string) error {
+	if orgID != "" || env.Inbox {
+		return Carried(ctx, conn, env, kind, instanceID, orgID)
+	}
+	q, can := db.New(), db.New().CanMail
+	if kind == SMS {
+		can = q.CanText
+	}
+	if yes, err := can(ctx, conn, instanceID); err != nil || yes {
+		return err
+	}
+	return missing(kind)
+}
+
+// Carried refuses what nobody would carry on for users of an organization; of the instance
+// itself, when none is named.
+func Carried(ctx context.Context, conn db.DBTX, env *resource.Env, kind Kind, instanceID, orgID string) error {
 	if env.Inbox {
 		return nil
 	}
-	q := db.New()
-	var can bool
 	var err error
-	switch {
-	case orgID == "" && kind == Email:
-		can, err = q.CanMail(ctx, conn, instanceID)
-	case orgID == "":
-		can, err = q.CanText(ctx, conn, instanceID)
-	case kind == Email:
-		_, err = q.ActiveSMTPProvider(ctx, conn, db.ActiveSMTPProviderParams{InstanceID: instanceID, OrgID: orgID})
-		can = err == nil
-	default:
-		_, err = q.ActiveSMSProvider(ctx, conn, db.ActiveSMSProviderParams{InstanceID: instanceID, OrgID: orgID})
-		can = err == nil
+	if kind == Email {
+		_, err = db.New().ActiveSMTPProvider(ctx, conn, db.ActiveSMTPProviderParams{InstanceID: instanceID, OrgID: orgID})
+	} else {
+		_, err = db.New().ActiveSMSProvider(ctx, conn, db.ActiveSMSProviderParams{InstanceID: instanceID, OrgID: orgID})
 	}
-	if err != nil && !store.NoRow(err) {
-		return err
-	}
-	if !can {
+	if store.NoRow(err) {
 		return missing(kind)
 	}
-	return nil
+	return err
 }
 
 // missing says that nobody would carry a message on.

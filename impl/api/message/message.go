@@ -71,7 +71,16 @@ const hourlyLimit = 50
 // Queue queues a message within tx, in the words it will be sent with. It refuses a message
 // with a code, which somebody waits for, when nobody would carry it on; a notice is left out.
 func Queue(ctx context.Context, tx db.DBTX, env *resource.Env, m *Message) error {
-	if err := CanSend(ctx, tx, env, m.Kind, m.InstanceID, m.OrgID); err != nil {
+	// Who carries messages on reads the codes in them. So those of who holds more than the
+	// owner of their organization could give are in the hands of the instance (SEC-235).
+	above, err := db.New().HoldsElsewhere(ctx, tx, db.HoldsElsewhereParams{InstanceID: m.InstanceID, UserID: m.UserID, OrgID: m.OrgID})
+	if err != nil {
+		return err
+	}
+	if above {
+		m.OrgID = ""
+	}
+	if err := Carried(ctx, tx, env, m.Kind, m.InstanceID, m.OrgID); err != nil {
 		if m.Data.Code == "" && errors.Is(err, missing(m.Kind)) {
 			return nil
 		}

@@ -79,7 +79,7 @@ func (s *Service) ReplayMessage(ctx context.Context, req *messagev3.ReplayMessag
 		case row.ExpirationDate != nil && !now.Before(*row.ExpirationDate), string(row.Payload) == "{}":
 			return fault.New(fault.FailedPrecondition, "MESSAGE_EXPIRED", "what the message %q says is not true any more", row.ID)
 		}
-		if err := message.CanSend(ctx, tx, &s.Env, message.Kind(row.Kind), row.InstanceID, row.OrgID); err != nil {
+		if err := message.Carried(ctx, tx, &s.Env, message.Kind(row.Kind), row.InstanceID, row.OrgID); err != nil {
 			return err
 		}
 		old := *row

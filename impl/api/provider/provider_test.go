@@ -548,3 +548,23 @@ instances:
 		t.Errorf("after a seed: %s, after it again: %s; the key is %s", first, again, key)
 	}
 }
+
+// TestSEC235_WhoCarriesMessagesReadsNoCodesOfSuperiors: an organization's owner names who sends
+// its mail, and so could read what would let them in as one of its users who holds more.
+func TestSEC235_WhoCarriesMessagesReadsNoCodesOfSuperiors(t *testing.T) {
+	t.Parallel()
+	a, b := mailing(), mailing()
+	w := newWorld(t, 1, nil, a, b)
+	w.Must("owner", "POST", smtps+"/"+w.make("owner", smtps, smtpBody("a", a))+"/_activate", "")
+	own := w.make("orgowner", smtps+"?ctx.orgId="+w.Org("A"), smtpBody("b", b))
+	w.in("org/"+w.Org("A")).Must("orgowner", "POST", smtps+"/"+own+"/_activate", "")
+	superior, equal := w.human("A"), w.human("A")
+	w.Must("owner", "POST", "/resources/v3alpha/memberships", fmt.Sprintf(`{"userId":%q,"roles":["IAM_OWNER"]}`, superior))
+	w.Must("owner", "POST", "/resources/v3alpha/memberships?ctx.orgId="+w.Org("A"), fmt.Sprintf(`{"userId":%q,"roles":["ORG_OWNER"]}`, equal))
+	w.asks(equal, "equal@users.example")
+	w.asks(superior, "superior@users.example")
+	w.until("both are sent", func() bool { return len(a.Mails())+len(b.Mails()) == 2 })
+	if len(a.Mails()) != 1 || a.Mails()[0].To != "superior@users.example" {
+		t.Errorf("the instance sent %v, the organization %v", a.Mails(), b.Mails())
+	}
+}

@@ -223,6 +223,12 @@ func (c *Client) Begin(ctx context.Context, p *Provider, in Attempt) (string, er
 	return c.out.Origin(address), nil
 }
 
+// Realm is what gives the subjects of a provider their meaning: with another one they are
+// somebody else.
+func (p *Provider) Realm() string {
+	return strings.Join([]string{string(p.Type), p.Issuer, p.Tenant, p.AuthorizationEndpoint, p.TokenEndpoint, p.UserEndpoint, p.IDAttribute}, "\x00")
+}
+
 // Scopes are what a type asks for when it is not configured otherwise.
 func (t Type) Scopes() []string {
 	d, _ := t.dialect()

@@ -197,7 +197,7 @@ func strange(v *visit, p *upstream.Provider, pending *tokenv1.Upstream, who *ups
 		return err
 	}
 	e := &tokenv1.External{
-		Id: pending.GetId(), EndedAt: v.Now().Unix(), ProviderId: p.ID, Subject: who.Subject, Username: who.Username, AuthTime: at.Unix(),
+		Id: pending.GetId(), EndedAt: v.Now().Unix(), ProviderId: p.ID, Realm: p.Realm(), Subject: who.Subject, Username: who.Username, AuthTime: at.Unix(),
 		GivenName: who.GivenName, FamilyName: who.FamilyName, DisplayName: who.DisplayName, Nickname: who.Nickname, Language: who.Language,
 	}
 	if rule.IsEmail(who.Email) {
@@ -236,7 +236,7 @@ func external(v *visit, may func(*upstream.Provider) bool) (*upstream.Provider, 
 	if err != nil {
 		return nil, nil, err
 	}
-	if p == nil || !may(p) {
+	if p == nil || p.Realm() != e.GetRealm() || !may(p) {
 		v.flow.External, v.flow.Linking = nil, false
 		return nil, nil, v.back("idp_gone")
 	}

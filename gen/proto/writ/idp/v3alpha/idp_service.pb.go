@@ -275,44 +275,44 @@ const file_writ_idp_v3alpha_idp_service_proto_rawDesc = "" +
 	"\x12SearchIDPsResponse\x12B\n" +
 	"\adetails\x18\x01 \x01(\v2 .writ.object.v3alpha.ListDetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12E\n" +
 	"\x0esorting_column\x18\x02 \x01(\x0e2\x1e.writ.idp.v3alpha.IDPFieldNameR\rsortingColumn\x120\n" +
-	"\x06result\x18\x03 \x03(\v2\x18.writ.idp.v3alpha.GetIDPR\x06result2\xef'\n" +
+	"\x06result\x18\x03 \x03(\v2\x18.writ.idp.v3alpha.GetIDPR\x06result2\xf8'\n" +
 	"\x18ServiceIdentityProviders\x12\xad\x01\n" +
 	"\x0fCreateGitLabIDP\x12(.writ.idp.v3alpha.CreateGitLabIDPRequest\x1a).writ.idp.v3alpha.CreateGitLabIDPResponse\"E\xca\xc1\x18\x16\n" +
-	"\x02\xc9\x01\x12\tidp.write\x18\x01\"\x03\x02\x03\x01\x82\xd3\xe4\x93\x02%:\x03idp\"\x1e/resources/v3alpha/idps/gitlab\x12\xad\x01\n" +
-	"\x0ePatchGitLabIDP\x12'.writ.idp.v3alpha.PatchGitLabIDPRequest\x1a(.writ.idp.v3alpha.PatchGitLabIDPResponse\"H\xca\xc1\x18\x14\x12\tidp.write\x18\x01*\x01\x010\x01@\x01\x82\xd3\xe4\x93\x02*:\x03idp2#/resources/v3alpha/idps/gitlab/{id}\x12\xa1\x01\n" +
+	"\x02\xc9\x01\x12\tidp.write\x18\x01\"\x03\x02\x03\x01\x82\xd3\xe4\x93\x02%:\x03idp\"\x1e/resources/v3alpha/idps/gitlab\x12\xae\x01\n" +
+	"\x0ePatchGitLabIDP\x12'.writ.idp.v3alpha.PatchGitLabIDPRequest\x1a(.writ.idp.v3alpha.PatchGitLabIDPResponse\"I\xca\xc1\x18\x15\x12\tidp.write\x18\x01*\x02\x01\x030\x01@\x01\x82\xd3\xe4\x93\x02*:\x03idp2#/resources/v3alpha/idps/gitlab/{id}\x12\xa1\x01\n" +
 	"\fGetGitLabIDP\x12%.writ.idp.v3alpha.GetGitLabIDPRequest\x1a&.writ.idp.v3alpha.GetGitLabIDPResponse\"B\xca\xc1\x18\x13\x12\bidp.read\x18\x01*\x01\x010\x01@\x01\x82\xd3\xe4\x93\x02%\x12#/resources/v3alpha/idps/gitlab/{id}\x12\xd7\x01\n" +
 	"\x19CreateGitLabSelfHostedIDP\x122.writ.idp.v3alpha.CreateGitLabSelfHostedIDPRequest\x1a3.writ.idp.v3alpha.CreateGitLabSelfHostedIDPResponse\"Q\xca\xc1\x18\x16\n" +
-	"\x02\xc9\x01\x12\tidp.write\x18\x01\"\x03\x02\x03\x01\x82\xd3\xe4\x93\x021:\x03idp\"*/resources/v3alpha/idps/gitlab_self_hosted\x12\xd7\x01\n" +
-	"\x18PatchGitLabSelfHostedIDP\x121.writ.idp.v3alpha.PatchGitLabSelfHostedIDPRequest\x1a2.writ.idp.v3alpha.PatchGitLabSelfHostedIDPResponse\"T\xca\xc1\x18\x14\x12\tidp.write\x18\x01*\x01\x010\x01@\x01\x82\xd3\xe4\x93\x026:\x03idp2//resources/v3alpha/idps/gitlab_self_hosted/{id}\x12\xcb\x01\n" +
+	"\x02\xc9\x01\x12\tidp.write\x18\x01\"\x03\x02\x03\x01\x82\xd3\xe4\x93\x021:\x03idp\"*/resources/v3alpha/idps/gitlab_self_hosted\x12\xd8\x01\n" +
+	"\x18PatchGitLabSelfHostedIDP\x121.writ.idp.v3alpha.PatchGitLabSelfHostedIDPRequest\x1a2.writ.idp.v3alpha.PatchGitLabSelfHostedIDPResponse\"U\xca\xc1\x18\x15\x12\tidp.write\x18\x01*\x02\x01\x030\x01@\x01\x82\xd3\xe4\x93\x026:\x03idp2//resources/v3alpha/idps/gitlab_self_hosted/{id}\x12\xcb\x01\n" +
 	"\x16GetGitLabSelfHostedIDP\x12/.writ.idp.v3alpha.GetGitLabSelfHostedIDPRequest\x1a0.writ.idp.v3alpha.GetGitLabSelfHostedIDPResponse\"N\xca\xc1\x18\x13\x12\bidp.read\x18\x01*\x01\x010\x01@\x01\x82\xd3\xe4\x93\x021\x12//resources/v3alpha/idps/gitlab_self_hosted/{id}\x12\xa5\x01\n" +
 	"\rCreateOIDCIDP\x12&.writ.idp.v3alpha.CreateOIDCIDPRequest\x1a'.writ.idp.v3alpha.CreateOIDCIDPResponse\"C\xca\xc1\x18\x16\n" +
-	"\x02\xc9\x01\x12\tidp.write\x18\x01\"\x03\x02\x03\x01\x82\xd3\xe4\x93\x02#:\x03idp\"\x1c/resources/v3alpha/idps/oidc\x12\xa5\x01\n" +
-	"\fPatchOIDCIDP\x12%.writ.idp.v3alpha.PatchOIDCIDPRequest\x1a&.writ.idp.v3alpha.PatchOIDCIDPResponse\"F\xca\xc1\x18\x14\x12\tidp.write\x18\x01*\x01\x010\x01@\x01\x82\xd3\xe4\x93\x02(:\x03idp2!/resources/v3alpha/idps/oidc/{id}\x12\x99\x01\n" +
+	"\x02\xc9\x01\x12\tidp.write\x18\x01\"\x03\x02\x03\x01\x82\xd3\xe4\x93\x02#:\x03idp\"\x1c/resources/v3alpha/idps/oidc\x12\xa6\x01\n" +
+	"\fPatchOIDCIDP\x12%.writ.idp.v3alpha.PatchOIDCIDPRequest\x1a&.writ.idp.v3alpha.PatchOIDCIDPResponse\"G\xca\xc1\x18\x15\x12\tidp.write\x18\x01*\x02\x01\x030\x01@\x01\x82\xd3\xe4\x93\x02(:\x03idp2!/resources/v3alpha/idps/oidc/{id}\x12\x99\x01\n" +
 	"\n" +
 	"GetOIDCIDP\x12#.writ.idp.v3alpha.GetOIDCIDPRequest\x1a$.writ.idp.v3alpha.GetOIDCIDPResponse\"@\xca\xc1\x18\x13\x12\bidp.read\x18\x01*\x01\x010\x01@\x01\x82\xd3\xe4\x93\x02#\x12!/resources/v3alpha/idps/oidc/{id}\x12\xa9\x01\n" +
 	"\x0eCreateOAuthIDP\x12'.writ.idp.v3alpha.CreateOAuthIDPRequest\x1a(.writ.idp.v3alpha.CreateOAuthIDPResponse\"D\xca\xc1\x18\x16\n" +
-	"\x02\xc9\x01\x12\tidp.write\x18\x01\"\x03\x02\x03\x01\x82\xd3\xe4\x93\x02$:\x03idp\"\x1d/resources/v3alpha/idps/oauth\x12\xa9\x01\n" +
-	"\rPatchOAuthIDP\x12&.writ.idp.v3alpha.PatchOAuthIDPRequest\x1a'.writ.idp.v3alpha.PatchOAuthIDPResponse\"G\xca\xc1\x18\x14\x12\tidp.write\x18\x01*\x01\x010\x01@\x01\x82\xd3\xe4\x93\x02):\x03idp2\"/resources/v3alpha/idps/oauth/{id}\x12\x9d\x01\n" +
+	"\x02\xc9\x01\x12\tidp.write\x18\x01\"\x03\x02\x03\x01\x82\xd3\xe4\x93\x02$:\x03idp\"\x1d/resources/v3alpha/idps/oauth\x12\xaa\x01\n" +
+	"\rPatchOAuthIDP\x12&.writ.idp.v3alpha.PatchOAuthIDPRequest\x1a'.writ.idp.v3alpha.PatchOAuthIDPResponse\"H\xca\xc1\x18\x15\x12\tidp.write\x18\x01*\x02\x01\x030\x01@\x01\x82\xd3\xe4\x93\x02):\x03idp2\"/resources/v3alpha/idps/oauth/{id}\x12\x9d\x01\n" +
 	"\vGetOAuthIDP\x12$.writ.idp.v3alpha.GetOAuthIDPRequest\x1a%.writ.idp.v3alpha.GetOAuthIDPResponse\"A\xca\xc1\x18\x13\x12\bidp.read\x18\x01*\x01\x010\x01@\x01\x82\xd3\xe4\x93\x02$\x12\"/resources/v3alpha/idps/oauth/{id}\x12\xad\x01\n" +
 	"\x0fCreateGitHubIDP\x12(.writ.idp.v3alpha.CreateGitHubIDPRequest\x1a).writ.idp.v3alpha.CreateGitHubIDPResponse\"E\xca\xc1\x18\x16\n" +
-	"\x02\xc9\x01\x12\tidp.write\x18\x01\"\x03\x02\x03\x01\x82\xd3\xe4\x93\x02%:\x03idp\"\x1e/resources/v3alpha/idps/github\x12\xad\x01\n" +
-	"\x0ePatchGitHubIDP\x12'.writ.idp.v3alpha.PatchGitHubIDPRequest\x1a(.writ.idp.v3alpha.PatchGitHubIDPResponse\"H\xca\xc1\x18\x14\x12\tidp.write\x18\x01*\x01\x010\x01@\x01\x82\xd3\xe4\x93\x02*:\x03idp2#/resources/v3alpha/idps/github/{id}\x12\xa1\x01\n" +
+	"\x02\xc9\x01\x12\tidp.write\x18\x01\"\x03\x02\x03\x01\x82\xd3\xe4\x93\x02%:\x03idp\"\x1e/resources/v3alpha/idps/github\x12\xae\x01\n" +
+	"\x0ePatchGitHubIDP\x12'.writ.idp.v3alpha.PatchGitHubIDPRequest\x1a(.writ.idp.v3alpha.PatchGitHubIDPResponse\"I\xca\xc1\x18\x15\x12\tidp.write\x18\x01*\x02\x01\x030\x01@\x01\x82\xd3\xe4\x93\x02*:\x03idp2#/resources/v3alpha/idps/github/{id}\x12\xa1\x01\n" +
 	"\fGetGitHubIDP\x12%.writ.idp.v3alpha.GetGitHubIDPRequest\x1a&.writ.idp.v3alpha.GetGitHubIDPResponse\"B\xca\xc1\x18\x13\x12\bidp.read\x18\x01*\x01\x010\x01@\x01\x82\xd3\xe4\x93\x02%\x12#/resources/v3alpha/idps/github/{id}\x12\xb6\x01\n" +
 	"\x11CreateGitHubESIDP\x12*.writ.idp.v3alpha.CreateGitHubESIDPRequest\x1a+.writ.idp.v3alpha.CreateGitHubESIDPResponse\"H\xca\xc1\x18\x16\n" +
-	"\x02\xc9\x01\x12\tidp.write\x18\x01\"\x03\x02\x03\x01\x82\xd3\xe4\x93\x02(:\x03idp\"!/resources/v3alpha/idps/github_es\x12\xb6\x01\n" +
-	"\x10PatchGitHubESIDP\x12).writ.idp.v3alpha.PatchGitHubESIDPRequest\x1a*.writ.idp.v3alpha.PatchGitHubESIDPResponse\"K\xca\xc1\x18\x14\x12\tidp.write\x18\x01*\x01\x010\x01@\x01\x82\xd3\xe4\x93\x02-:\x03idp2&/resources/v3alpha/idps/github_es/{id}\x12\xaa\x01\n" +
+	"\x02\xc9\x01\x12\tidp.write\x18\x01\"\x03\x02\x03\x01\x82\xd3\xe4\x93\x02(:\x03idp\"!/resources/v3alpha/idps/github_es\x12\xb7\x01\n" +
+	"\x10PatchGitHubESIDP\x12).writ.idp.v3alpha.PatchGitHubESIDPRequest\x1a*.writ.idp.v3alpha.PatchGitHubESIDPResponse\"L\xca\xc1\x18\x15\x12\tidp.write\x18\x01*\x02\x01\x030\x01@\x01\x82\xd3\xe4\x93\x02-:\x03idp2&/resources/v3alpha/idps/github_es/{id}\x12\xaa\x01\n" +
 	"\x0eGetGitHubESIDP\x12'.writ.idp.v3alpha.GetGitHubESIDPRequest\x1a(.writ.idp.v3alpha.GetGitHubESIDPResponse\"E\xca\xc1\x18\x13\x12\bidp.read\x18\x01*\x01\x010\x01@\x01\x82\xd3\xe4\x93\x02(\x12&/resources/v3alpha/idps/github_es/{id}\x12\xad\x01\n" +
 	"\x0fCreateGoogleIDP\x12(.writ.idp.v3alpha.CreateGoogleIDPRequest\x1a).writ.idp.v3alpha.CreateGoogleIDPResponse\"E\xca\xc1\x18\x16\n" +
-	"\x02\xc9\x01\x12\tidp.write\x18\x01\"\x03\x02\x03\x01\x82\xd3\xe4\x93\x02%:\x03idp\"\x1e/resources/v3alpha/idps/google\x12\xad\x01\n" +
-	"\x0ePatchGoogleIDP\x12'.writ.idp.v3alpha.PatchGoogleIDPRequest\x1a(.writ.idp.v3alpha.PatchGoogleIDPResponse\"H\xca\xc1\x18\x14\x12\tidp.write\x18\x01*\x01\x010\x01@\x01\x82\xd3\xe4\x93\x02*:\x03idp2#/resources/v3alpha/idps/google/{id}\x12\xa1\x01\n" +
+	"\x02\xc9\x01\x12\tidp.write\x18\x01\"\x03\x02\x03\x01\x82\xd3\xe4\x93\x02%:\x03idp\"\x1e/resources/v3alpha/idps/google\x12\xae\x01\n" +
+	"\x0ePatchGoogleIDP\x12'.writ.idp.v3alpha.PatchGoogleIDPRequest\x1a(.writ.idp.v3alpha.PatchGoogleIDPResponse\"I\xca\xc1\x18\x15\x12\tidp.write\x18\x01*\x02\x01\x030\x01@\x01\x82\xd3\xe4\x93\x02*:\x03idp2#/resources/v3alpha/idps/google/{id}\x12\xa1\x01\n" +
 	"\fGetGoogleIDP\x12%.writ.idp.v3alpha.GetGoogleIDPRequest\x1a&.writ.idp.v3alpha.GetGoogleIDPResponse\"B\xca\xc1\x18\x13\x12\bidp.read\x18\x01*\x01\x010\x01@\x01\x82\xd3\xe4\x93\x02%\x12#/resources/v3alpha/idps/google/{id}\x12\xb2\x01\n" +
 	"\x10CreateAzureADIDP\x12).writ.idp.v3alpha.CreateAzureADIDPRequest\x1a*.writ.idp.v3alpha.CreateAzureADIDPResponse\"G\xca\xc1\x18\x16\n" +
-	"\x02\xc9\x01\x12\tidp.write\x18\x01\"\x03\x02\x03\x01\x82\xd3\xe4\x93\x02':\x03idp\" /resources/v3alpha/idps/azure_ad\x12\xb2\x01\n" +
-	"\x0fPatchAzureADIDP\x12(.writ.idp.v3alpha.PatchAzureADIDPRequest\x1a).writ.idp.v3alpha.PatchAzureADIDPResponse\"J\xca\xc1\x18\x14\x12\tidp.write\x18\x01*\x01\x010\x01@\x01\x82\xd3\xe4\x93\x02,:\x03idp2%/resources/v3alpha/idps/azure_ad/{id}\x12\xa6\x01\n" +
+	"\x02\xc9\x01\x12\tidp.write\x18\x01\"\x03\x02\x03\x01\x82\xd3\xe4\x93\x02':\x03idp\" /resources/v3alpha/idps/azure_ad\x12\xb3\x01\n" +
+	"\x0fPatchAzureADIDP\x12(.writ.idp.v3alpha.PatchAzureADIDPRequest\x1a).writ.idp.v3alpha.PatchAzureADIDPResponse\"K\xca\xc1\x18\x15\x12\tidp.write\x18\x01*\x02\x01\x030\x01@\x01\x82\xd3\xe4\x93\x02,:\x03idp2%/resources/v3alpha/idps/azure_ad/{id}\x12\xa6\x01\n" +
 	"\rGetAzureADIDP\x12&.writ.idp.v3alpha.GetAzureADIDPRequest\x1a'.writ.idp.v3alpha.GetAzureADIDPResponse\"D\xca\xc1\x18\x13\x12\bidp.read\x18\x01*\x01\x010\x01@\x01\x82\xd3\xe4\x93\x02'\x12%/resources/v3alpha/idps/azure_ad/{id}\x12\xa9\x01\n" +
 	"\x0eCreateAppleIDP\x12'.writ.idp.v3alpha.CreateAppleIDPRequest\x1a(.writ.idp.v3alpha.CreateAppleIDPResponse\"D\xca\xc1\x18\x16\n" +
-	"\x02\xc9\x01\x12\tidp.write\x18\x01\"\x03\x02\x03\x01\x82\xd3\xe4\x93\x02$:\x03idp\"\x1d/resources/v3alpha/idps/apple\x12\xa9\x01\n" +
-	"\rPatchAppleIDP\x12&.writ.idp.v3alpha.PatchAppleIDPRequest\x1a'.writ.idp.v3alpha.PatchAppleIDPResponse\"G\xca\xc1\x18\x14\x12\tidp.write\x18\x01*\x01\x010\x01@\x01\x82\xd3\xe4\x93\x02):\x03idp2\"/resources/v3alpha/idps/apple/{id}\x12\x9d\x01\n" +
+	"\x02\xc9\x01\x12\tidp.write\x18\x01\"\x03\x02\x03\x01\x82\xd3\xe4\x93\x02$:\x03idp\"\x1d/resources/v3alpha/idps/apple\x12\xaa\x01\n" +
+	"\rPatchAppleIDP\x12&.writ.idp.v3alpha.PatchAppleIDPRequest\x1a'.writ.idp.v3alpha.PatchAppleIDPResponse\"H\xca\xc1\x18\x15\x12\tidp.write\x18\x01*\x02\x01\x030\x01@\x01\x82\xd3\xe4\x93\x02):\x03idp2\"/resources/v3alpha/idps/apple/{id}\x12\x9d\x01\n" +
 	"\vGetAppleIDP\x12$.writ.idp.v3alpha.GetAppleIDPRequest\x1a%.writ.idp.v3alpha.GetAppleIDPResponse\"A\xca\xc1\x18\x13\x12\bidp.read\x18\x01*\x01\x010\x01@\x01\x82\xd3\xe4\x93\x02$\x12\"/resources/v3alpha/idps/apple/{id}\x12\x93\x01\n" +
 	"\tDeleteIDP\x12\".writ.idp.v3alpha.DeleteIDPRequest\x1a#.writ.idp.v3alpha.DeleteIDPResponse\"=\xca\xc1\x18\x15\x12\n" +
 	"idp.delete\x18\x01*\x01\x010\x01@\x01\x82\xd3\xe4\x93\x02\x1e*\x1c/resources/v3alpha/idps/{id}\x12\xa0\x01\n" +

@@ -829,7 +829,9 @@ type External struct {
 	// When they authenticated there.
 	AuthTime int64 `protobuf:"varint,13,opt,name=auth_time,json=authTime,proto3" json:"auth_time,omitempty"`
 	// The login name of the user here who it may be; empty when nobody is known to be.
-	LoginName     string `protobuf:"bytes,14,opt,name=login_name,json=loginName,proto3" json:"login_name,omitempty"`
+	LoginName string `protobuf:"bytes,14,opt,name=login_name,json=loginName,proto3" json:"login_name,omitempty"`
+	// Whom the provider was then (upstream.Provider.Realm).
+	Realm         string `protobuf:"bytes,15,opt,name=realm,proto3" json:"realm,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -958,6 +960,13 @@ func (x *External) GetAuthTime() int64 {
 func (x *External) GetLoginName() string {
 	if x != nil {
 		return x.LoginName
+	}
+	return ""
+}
+
+func (x *External) GetRealm() string {
+	if x != nil {
+		return x.Realm
 	}
 	return ""
 }
@@ -1329,7 +1338,7 @@ const file_writ_token_v1_token_proto_rawDesc = "" +
 	"\bverifier\x18\x06 \x01(\tR\bverifier\x12\x16\n" +
 	"\x06issuer\x18\a \x01(\tR\x06issuer\x12!\n" +
 	"\fredirect_uri\x18\b \x01(\tR\vredirectUri\x12'\n" +
-	"\x04flow\x18\t \x01(\v2\x13.writ.token.v1.FlowR\x04flow\"\xa5\x03\n" +
+	"\x04flow\x18\t \x01(\v2\x13.writ.token.v1.FlowR\x04flow\"\xbb\x03\n" +
 	"\bExternal\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\bended_at\x18\x02 \x01(\x03R\aendedAt\x12\x1f\n" +
@@ -1349,7 +1358,8 @@ const file_writ_token_v1_token_proto_rawDesc = "" +
 	"\blanguage\x18\f \x01(\tR\blanguage\x12\x1b\n" +
 	"\tauth_time\x18\r \x01(\x03R\bauthTime\x12\x1d\n" +
 	"\n" +
-	"login_name\x18\x0e \x01(\tR\tloginName\":\n" +
+	"login_name\x18\x0e \x01(\tR\tloginName\x12\x14\n" +
+	"\x05realm\x18\x0f \x01(\tR\x05realm\":\n" +
 	"\tSignedOut\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\tR\x02to\x12\x1d\n" +
 	"\n" +

@@ -372,6 +372,9 @@ func (m *External) AppendJSON(b []byte) []byte {
 	b = append(b, "\"loginName\":"...)
 	b = wire.AppendString(b, m.GetLoginName())
 	b = append(b, ',')
+	b = append(b, "\"realm\":"...)
+	b = wire.AppendString(b, m.GetRealm())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
