@@ -67,11 +67,20 @@ var suspicious = regexp.MustCompile(`password|secret|token|^code$|_code$|hash|pl
 var open = map[string]string{
 	"validation_token": "published by whoever proves a domain",
 	"postal_code":      "of an address",
+	"token_endpoint":   "an address",
 }
 
 func TestSEC059_WhatIsASecretSaysSo(t *testing.T) {
 	t.Parallel()
 	found, used := 0, map[string]bool{}
+	// A secret of a message that is sent is in no answer that shows what was sent, and no
+	// answer of a target can set it: there is nothing to keep.
+	sent := map[protoreflect.FullName]bool{}
+	methods(func(method protoreflect.MethodDescriptor) {
+		fields(method.Input(), "", false, map[protoreflect.FullName]bool{}, func(field protoreflect.FieldDescriptor, _ string, inList bool) {
+			sent[field.ContainingMessage().FullName()] = sent[field.ContainingMessage().FullName()] || !inList
+		})
+	})
 	methods(func(method protoreflect.MethodDescriptor) {
 		for _, message := range []protoreflect.MessageDescriptor{method.Input(), method.Output()} {
 			fields(message, string(message.Name()), false, map[protoreflect.FullName]bool{}, func(field protoreflect.FieldDescriptor, path string, inList bool) {
@@ -79,7 +88,7 @@ func TestSEC059_WhatIsASecretSaysSo(t *testing.T) {
 				switch name := string(field.Name()); {
 				case isSecret(field):
 					found++
-					if inList {
+					if inList && (message == method.Input() || !sent[field.ContainingMessage().FullName()]) {
 						t.Errorf("%s: %s: a secret in a list could not be kept (keep)", method.FullName(), path)
 					}
 				case text && suspicious.MatchString(name):
