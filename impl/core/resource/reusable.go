@@ -257,7 +257,7 @@ func (t *Reusable[R, M]) define(ctx context.Context, tx pgx.Tx, row *R, payload 
 	return t.table.Details(row), err
 }
 
-// Say has a context say whether a resource that it inherits, and that this transaction has
+// say has a context say whether a resource that it inherits, and that this transaction has
 // locked, is active in it.
 func (t *Reusable[R, M]) say(ctx context.Context, tx pgx.Tx, row *R, in policy.Context, word object.StatePolicy) (*object.Details, error) {
 	views, err := t.views(ctx, tx, []R{*row}, func(policy.Place) policy.Context { return in })
