@@ -36,6 +36,8 @@ var examples = map[string]any{
 		{"type", "object"},
 		{"properties", fields[any]{{"nickname", fields[any]{{"type", "string"}}}}},
 	},
+	"auth":            "AUTH_MECHANISM_XOAUTH2",                                                                       // which an example has tokens for
+	"content":         "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGOQ9XUFAAE6ALBIhU9lAAAAAElFTkSuQmCC", // a PNG
 	"instance_domain": "login.example.com",
 	"org_domain":      "example.com",
 }
@@ -88,11 +90,17 @@ func (g *generator) exampleValue(f protoreflect.FieldDescriptor, rules *validate
 	case protoreflect.StringKind:
 		return g.exampleString(f, rules.GetString())
 	case protoreflect.BytesKind:
+		if value, ok := examples[string(f.Name())].(string); ok {
+			return value
+		}
 		return "c2VjcmV0"
 	case protoreflect.EnumKind:
 		names, _ := g.enumNames(f, rules.GetEnum(), true) // one that says something
 		if len(names) == 0 {
 			names, _ = g.enumNames(f, rules.GetEnum(), false)
+		}
+		if i := slices.Index(names, examples[string(f.Name())]); i >= 0 {
+			return names[i]
 		}
 		return names[0]
 	case protoreflect.MessageKind:

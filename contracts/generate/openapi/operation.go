@@ -143,7 +143,7 @@ func (g *generator) operation(m *method) *operation {
 
 // contextHeader names the context of an operation that inherits (policy.ContextHeader).
 var contextHeader = parameter{
-	Name: "writ-context", In: "header", Schema: &schema{Type: "string", Pattern: "^(system|instance|org/[!-~]{1,200})$", Example: "instance"},
+	Name: "writ-context", In: "header", Schema: &schema{Type: "string", Pattern: "^(system|instance|org/[!-~]{1,200})?$", Example: "instance"},
 	Description: "The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.",
 }
 
