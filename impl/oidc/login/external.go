@@ -178,8 +178,12 @@ func serveCallback(v *visit) error {
 	}
 	v.flow = pending.GetFlow()
 	v.words = v.wordsFor(v.r, v.instance, v.flow.GetOrgId(), v.flow.GetLanguage())
-	if first, err := v.once(v.DB.Pool, "attempt", pending.GetId()); err != nil || !first {
-		return cmp.Or(err, v.backOr("idp_again", !first))
+	first, err := v.once(v.DB.Pool, "attempt", pending.GetId())
+	if err != nil {
+		return err
+	}
+	if !first {
+		return v.back("idp_again")
 	}
 	p, err := v.upstreamOf(v.home(), pending.GetProviderId())
 	if err != nil {
@@ -202,14 +206,6 @@ func serveCallback(v *visit) error {
 		return v.failed(p, err)
 	}
 	return recognize(v, p, pending, who)
-}
-
-// backOr is back, if that is due.
-func (v *visit) backOr(notice string, due bool) error {
-	if due {
-		return v.back(notice)
-	}
-	return nil
 }
 
 // bringByGet answers an answer that is posted (OAuth 2.0 Form Post Response Mode): a form of

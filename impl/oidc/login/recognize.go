@@ -272,8 +272,12 @@ func linkExternal(v *visit, k *browserSession) (bool, error) {
 		return false, err
 	}
 	v.flow.External, v.flow.Linking = nil, false
-	if there, err := v.upstreamOf(k.OrgID, p.ID); err != nil || there == nil {
-		return false, cmp.Or(err, v.backOr("idp_gone", there == nil))
+	there, err := v.upstreamOf(k.OrgID, p.ID)
+	if err != nil {
+		return false, err
+	}
+	if there == nil {
+		return false, v.back("idp_gone")
 	}
 	first := false
 	err = v.DB.InTx(v.r.Context(), func(tx pgx.Tx) (err error) {
@@ -383,22 +387,25 @@ func newExternalForm(v *visit, p *upstream.Provider, said registration.Form, mis
 func adopt(v *visit, p *upstream.Provider, e *tokenv1.External, said registration.Form, asked bool) error {
 	org := v.newHome(p, e)
 	at := registration.Where{InstanceID: v.instance.ID, OrgID: org, Language: v.words.language, Lifetime: idleLifetime, UserAgent: userAgent(v)}
-	if there, err := v.upstreamOf(org, p.ID); err != nil || there == nil {
-		return cmp.Or(err, v.backOr("idp_gone", there == nil))
+	there, err := v.upstreamOf(org, p.ID)
+	if err != nil {
+		return err
+	}
+	if there == nil {
+		return v.back("idp_gone")
 	}
 	from := registration.External{External: e, Asked: asked, Use: func(ctx context.Context, tx pgx.Tx) (bool, error) {
 		return v.onceIn(ctx, tx, v.instance.ID, "identity", e.GetId())
 	}}
 	var begun *registration.Begun
-	make := func() (err error) {
+	enroll := func() (err error) {
 		begun, err = v.registrations.Adopt(v.r.Context(), at, said, from)
 		return err
 	}
-	var err error
 	if asked {
-		err = inTime(v.r.Context(), make)
+		err = inTime(v.r.Context(), enroll)
 	} else {
-		err = make()
+		err = enroll()
 	}
 	switch {
 	case errors.Is(err, registration.ErrKnown) && asked:

@@ -1,7 +1,6 @@
 package login
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"mime"
@@ -78,8 +77,12 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, s step, provider P
 				return nil
 			}
 			v.flow = &tokenv1.Flow{Browser: v.cookies.bind(w), StartedAt: p.Now().Unix()}
-			if signedIn, err := v.signedIn(); err != nil || signedIn {
-				return cmp.Or(err, v.due("")) // the accounts say so
+			signedIn, err := v.signedIn()
+			if err != nil {
+				return err
+			}
+			if signedIn {
+				return v.due("") // the accounts say so
 			}
 		} else if err := v.open(r.URL.Query().Get("flow")); err != nil {
 			return err
