@@ -116,14 +116,14 @@ func show(view *resource.View, details **object.Details, parent **object.Parent,
 
 // DeleteIDP deletes a provider of any type, where it is defined.
 func (s *Service) DeleteIDP(ctx context.Context, req *idpv3.DeleteIDPRequest) (*idpv3.DeleteIDPResponse, error) {
-	details, err := s.idps.Delete(ctx, req.GetId(), &eventv1.IDPRemoved{}, nil)
+	details, err := s.idps.Delete(ctx, req.GetId(), &eventv1.IDPRemoved{})
 	return &idpv3.DeleteIDPResponse{Details: details}, err
 }
 
 // SearchIDPs finds the providers that meet all filters: those of the context, above it and
 // below it, as far as the caller may read.
 func (s *Service) SearchIDPs(ctx context.Context, req *idpv3.SearchIDPsRequest) (*idpv3.SearchIDPsResponse, error) {
-	rows, details, err := storage.SearchIDPs(ctx, s.idps.Table(), req, filters{s.idps, ctx})
+	rows, details, err := storage.SearchIDPs(ctx, s.idps.Table(), req, s.idps.Filters(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -136,17 +136,6 @@ func (s *Service) SearchIDPs(ctx context.Context, req *idpv3.SearchIDPsRequest) 
 		show(&views[i], &one.Details, &one.Parent, &one.State, one.Idp)
 	}
 	return &idpv3.SearchIDPsResponse{Details: details, SortingColumn: req.GetSortingColumn(), Result: result}, nil
-}
-
-// filters are the conditions of a search that compare no column.
-type filters struct {
-	idps *resource.Reusable[db.Idp, storage.Idps]
-	ctx  context.Context //nolint:containedctx // of the one search it is made for
-}
-
-// ByState keeps those that are active in the context, or not.
-func (f filters) ByState(w *resource.Where, filter *object.StateFilter) {
-	f.idps.ByState(f.ctx, w, filter)
 }
 
 // unlinked refuses to make a provider another one that users are linked to: whoever may

@@ -47,10 +47,10 @@ type providers[R any, M resource.Model[R]] struct {
 
 // common is what rows of both kinds have.
 type common struct {
-	InstanceID, ID, OrgID, Type, Endpoint string
-	Policy                                *object.StatePolicy
-	Key, OldKey                           *[]byte
-	OldKeyUntil                           **time.Time
+	InstanceID, ID, Type, Endpoint string
+	Policy                         *object.StatePolicy
+	Key, OldKey                    *[]byte
+	OldKeyUntil                    **time.Time
 }
 
 // sealed is a column with a secret.
@@ -275,17 +275,6 @@ func present(text string) *string {
 		return nil
 	}
 	return &text
-}
-
-// filters are the conditions of a search that compare no column.
-type filters[R any, M resource.Model[R]] struct {
-	table *resource.Reusable[R, M]
-	ctx   context.Context //nolint:containedctx // of the one search it is made for
-}
-
-// ByState keeps those that are active in the context, or not.
-func (f filters[R, M]) ByState(w *resource.Where, filter *object.StateFilter) {
-	f.table.ByState(f.ctx, w, filter)
 }
 
 // Said returns what a problem comes to for who waits: how the other side answered.

@@ -103,13 +103,13 @@ func showSMS(row *db.SmsProvider, view *resource.View) *smsv3.GetSMSProvider {
 
 // DeleteSMSProvider deletes a provider where it is defined.
 func (s *SMS) DeleteSMSProvider(ctx context.Context, req *smsv3.DeleteSMSProviderRequest) (*smsv3.DeleteSMSProviderResponse, error) {
-	details, err := s.table.Delete(ctx, req.GetId(), &eventv1.SMSProviderRemoved{}, nil)
+	details, err := s.table.Delete(ctx, req.GetId(), &eventv1.SMSProviderRemoved{})
 	return &smsv3.DeleteSMSProviderResponse{Details: details}, err
 }
 
 // SearchSMSProviders finds the providers that meet all filters.
 func (s *SMS) SearchSMSProviders(ctx context.Context, req *smsv3.SearchSMSProvidersRequest) (*smsv3.SearchSMSProvidersResponse, error) {
-	rows, details, err := storage.SearchSMSProviders(ctx, s.table.Table(), req, filters[db.SmsProvider, storage.SmsProviders]{s.table, ctx})
+	rows, details, err := storage.SearchSMSProviders(ctx, s.table.Table(), req, s.table.Filters(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -170,20 +170,13 @@ func (s *SMS) Send(ctx context.Context, row *db.SmsProvider, m *courier.SMS) err
 	}
 	account := &courier.Twilio{
 		Key: "sms/" + row.InstanceID + "/" + row.ID + "/" + strconv.FormatInt(row.Sequence, 10), AccountSID: row.Sid,
-		From: deref(row.SenderNumber), MessagingService: deref(row.MessagingServiceSid),
+		From: resource.Text(row.SenderNumber), MessagingService: resource.Text(row.MessagingServiceSid),
 	}
 	var err error
 	if account.Token, err = s.secret(row, "token"); err != nil {
 		return err
 	}
 	return s.Courier.SMS(ctx, account, m)
-}
-
-func deref(text *string) string {
-	if text == nil {
-		return ""
-	}
-	return *text
 }
 
 // ErrNoSMS says that nobody would carry text messages on.

@@ -67,7 +67,7 @@ func NewSMTP(c Config) *SMTP {
 // provider.
 func MayBeSender(ctx context.Context, conn db.DBTX, row *db.SmtpProvider, instanceID string) (bool, error) {
 	return db.New().MayBeSender(ctx, conn, db.MayBeSenderParams{
-		InstanceID: instanceID, OrgID: deref(row.OrgID), Domain: row.SenderAddress[strings.LastIndexByte(row.SenderAddress, '@')+1:],
+		InstanceID: instanceID, OrgID: resource.Text(row.OrgID), Domain: row.SenderAddress[strings.LastIndexByte(row.SenderAddress, '@')+1:],
 	})
 }
 
@@ -151,13 +151,13 @@ func showSMTP(row *db.SmtpProvider, view *resource.View) *smtpv3.GetSMTPProvider
 
 // DeleteSMTPProvider deletes a provider where it is defined.
 func (s *SMTP) DeleteSMTPProvider(ctx context.Context, req *smtpv3.DeleteSMTPProviderRequest) (*smtpv3.DeleteSMTPProviderResponse, error) {
-	details, err := s.table.Delete(ctx, req.GetId(), &eventv1.SMTPProviderRemoved{}, nil)
+	details, err := s.table.Delete(ctx, req.GetId(), &eventv1.SMTPProviderRemoved{})
 	return &smtpv3.DeleteSMTPProviderResponse{Details: details}, err
 }
 
 // SearchSMTPProviders finds the providers that meet all filters.
 func (s *SMTP) SearchSMTPProviders(ctx context.Context, req *smtpv3.SearchSMTPProvidersRequest) (*smtpv3.SearchSMTPProvidersResponse, error) {
-	rows, details, err := storage.SearchSMTPProviders(ctx, s.table.Table(), req, filters[db.SmtpProvider, storage.SmtpProviders]{s.table, ctx})
+	rows, details, err := storage.SearchSMTPProviders(ctx, s.table.Table(), req, s.table.Filters(ctx))
 	if err != nil {
 		return nil, err
 	}

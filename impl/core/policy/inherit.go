@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/writ-id/writ/gen/db"
-	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/store"
 )
@@ -17,22 +16,28 @@ import (
 const ContextHeader = "writ-context"
 
 // named returns the context that the header names, if it does.
-func (c *Chain) named(ctx context.Context, text string, instance *Instance) (Context, error) {
+func (c *Chain) named(ctx context.Context, text string, instance *Instance) (in Context, err error) {
 	switch org, ofOrg := strings.CutPrefix(text, "org/"); {
 	case text == "":
-		return Context{Level: policyv1.Level_LEVEL_INSTANCE, InstanceID: instance.ID}, nil
+		return In(instance.ID, ""), nil
 	case text == "system":
-		return Context{Level: policyv1.Level_LEVEL_SYSTEM, Named: true}, nil
+		in = In("", "")
 	case text == "instance":
-		return Context{Level: policyv1.Level_LEVEL_INSTANCE, InstanceID: instance.ID, Named: true}, nil
+		in = In(instance.ID, "")
 	case ofOrg:
 		found, err := db.New().OrgByID(ctx, c.DB.Pool, db.OrgByIDParams{InstanceID: instance.ID, ID: org})
 		if store.NoRow(err) {
 			err = errContextNotFound
 		}
-		return Context{Level: policyv1.Level_LEVEL_ORG, InstanceID: instance.ID, OrgID: found, Named: true}, err
+		if err != nil {
+			return Context{}, err
+		}
+		in = In(instance.ID, found)
+	default:
+		return Context{}, fault.Invalid("INVALID_CONTEXT", ContextHeader, "the header is system, instance or org/ID")
 	}
-	return Context{}, fault.Invalid("INVALID_CONTEXT", ContextHeader, "the header is system, instance or org/ID")
+	in.Named = true
+	return in, nil
 }
 
 // ErrUnseen says that a call sees nothing of what is defined at a place.
@@ -46,10 +51,10 @@ var errManyContexts = fault.Invalid("CONTEXT_REQUIRED", ContextHeader, "the call
 // it. ErrUnseen when there is none.
 func (c *Call) Sees(defined Place) (Context, error) {
 	c.asked.Store(true)
-	own := In(defined.InstanceID, defined.OrgID)
+	own, this := In(defined.InstanceID, defined.OrgID), c.Operation.Permission
 	if c.Context.Named {
 		switch in := c.Context; {
-		case !c.may(in.place()):
+		case !c.Holds(this, in.place()):
 			return Context{}, ErrUnseen
 		case own.below(in): // what holds there holds further down
 			return own, nil
@@ -58,7 +63,7 @@ func (c *Call) Sees(defined Place) (Context, error) {
 		}
 		return Context{}, ErrUnseen
 	}
-	if c.may(defined) {
+	if c.Holds(this, defined) {
 		return own, nil
 	}
 	// Where nothing is named, that is the instance of the host and what is in it.
@@ -66,7 +71,7 @@ func (c *Call) Sees(defined Place) (Context, error) {
 	if defined.OrgID != "" || defined.InstanceID != "" && defined.InstanceID != here.InstanceID {
 		return Context{}, ErrUnseen
 	}
-	if defined.InstanceID == "" && c.may(here) {
+	if defined.InstanceID == "" && c.Holds(this, here) {
 		return In(here.InstanceID, ""), nil
 	}
 	switch orgs := c.scope.Orgs; {
@@ -78,11 +83,6 @@ func (c *Call) Sees(defined Place) (Context, error) {
 		return Context{}, errManyContexts
 	}
 	return Context{}, ErrUnseen
-}
-
-// may reports whether the caller may do this at a place.
-func (c *Call) may(at Place) bool {
-	return c.Caller.root || c.Caller.may(c.roles, c.Operation.Permission, at)
 }
 
 // below reports whether c is a context or lies below it.

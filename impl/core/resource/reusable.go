@@ -55,7 +55,7 @@ type View struct {
 	Parent  *object.Parent // the context above; nil where the resource is defined
 	State   object.EffectiveState
 	Policy  object.StatePolicy // of the context itself
-	In      policy.Context
+	in      policy.Context
 }
 
 // Get reads a row by ID, as the context of the call sees it.
@@ -112,9 +112,9 @@ func (t *Reusable[R, M]) views(ctx context.Context, conn db.DBTX, rows []R, seen
 	for i := range rows {
 		head := t.table.model.Head(&rows[i])
 		ids[i] = head.ID
-		views[i].Details, views[i].In = t.table.Details(&rows[i]), seenIn(head.Place)
-		if !definedIn(head.Place, views[i].In) {
-			inherits = views[i].In
+		views[i].Details, views[i].in = t.table.Details(&rows[i]), seenIn(head.Place)
+		if !definedIn(head.Place, views[i].in) {
+			inherits = views[i].in
 		}
 	}
 	var words []db.StatePolicy
@@ -142,7 +142,7 @@ func (t *Reusable[R, M]) walk(row *R, view *View, words []db.StatePolicy) {
 	head := t.table.model.Head(row)
 	view.Policy = *t.policy(row)
 	active, ended := view.Policy != object.StatePolicy_STATE_POLICY_DEACTIVATE, false
-	for _, at := range downTo(view.In, head.Place) {
+	for _, at := range downTo(view.in, head.Place) {
 		above, _ := at.Above()
 		view.Parent = &object.Parent{Parent: above.Owner(), State: state(active)}
 		view.Policy = object.StatePolicy_STATE_POLICY_INHERIT
@@ -150,7 +150,7 @@ func (t *Reusable[R, M]) walk(row *R, view *View, words []db.StatePolicy) {
 			return w.OrgID == at.OrgID && w.ResourceID == head.ID && w.ResourceInstanceID == head.Place.InstanceID
 		}); i >= 0 {
 			view.Policy = words[i].StatePolicy
-			if at == view.In {
+			if at == view.in {
 				view.Details = Details(head.ID, max(head.Sequence, words[i].Sequence), later(head.ChangeDate, words[i].ChangeDate), head.Owner())
 			}
 		}
@@ -279,7 +279,7 @@ func (t *Reusable[R, M]) say(ctx context.Context, tx pgx.Tx, row *R, in policy.C
 }
 
 // Delete deletes a row where it is defined, and what contexts below said of it.
-func (t *Reusable[R, M]) Delete(ctx context.Context, id string, payload event.Payload, before func(pgx.Tx, *R) error, conditions ...Condition[R]) (*object.Details, error) {
+func (t *Reusable[R, M]) Delete(ctx context.Context, id string, payload event.Payload, conditions ...Condition[R]) (*object.Details, error) {
 	var details *object.Details
 	err := t.table.DB.InTx(ctx, func(tx pgx.Tx) error {
 		row, in, err := t.see(ctx, tx, ForTake, id, conditions)
@@ -291,11 +291,6 @@ func (t *Reusable[R, M]) Delete(ctx context.Context, id string, payload event.Pa
 			return fault.New(fault.PermissionDenied, "INHERITED_READ_ONLY", "the %s is inherited: it can be deleted where it is defined only", t.table.model.Facts().Kind)
 		}
 		t.table.model.Touch(row, t.table.Now())
-		if before != nil {
-			if err := before(tx, row); err != nil {
-				return err
-			}
-		}
 		if err := db.New().DeleteStatePolicies(ctx, tx, db.DeleteStatePoliciesParams{
 			Kind: t.table.model.Facts().Table, ResourceInstanceID: head.Place.InstanceID, ResourceID: head.ID,
 		}); err != nil {
@@ -315,25 +310,25 @@ func (t *Reusable[R, M]) Effective(ctx context.Context, conn db.DBTX, instanceID
 	t.table.model.Facts().inherited(w, in)
 	w.And(t.active(w, in))
 	conditions, args := w.SQL()
-	rows, err := conn.Query(ctx, "SELECT found.*, 0::bigint FROM ("+t.table.model.Facts().Select+" WHERE "+conditions+") found ORDER BY found.creation_date, found.id", args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var found []R
-	for rows.Next() {
-		var total int64
-		found = append(found, *new(R))
-		if err := t.table.model.Scan(rows, &found[len(found)-1], &total); err != nil {
-			return nil, err
-		}
-	}
-	return found, rows.Err()
+	found, _, err := t.table.query(ctx, conn, 0,
+		"SELECT found.*, 0::bigint FROM ("+t.table.model.Facts().Select+" WHERE "+conditions+") found ORDER BY found.creation_date, found.id", args)
+	return found, err
 }
 
-// ByState adds the condition of a filter on the state in the context of the call.
-func (t *Reusable[R, M]) ByState(ctx context.Context, w *Where, filter *object.StateFilter) {
-	active := t.active(w, policy.CallFrom(ctx).Context)
+// Filters are the conditions of searches that compare no column.
+type Filters[R any, M Model[R]] struct {
+	table *Reusable[R, M]
+	in    policy.Context
+}
+
+// Filters returns those of a search in the context of a call.
+func (t *Reusable[R, M]) Filters(ctx context.Context) Filters[R, M] {
+	return Filters[R, M]{t, policy.CallFrom(ctx).Context}
+}
+
+// ByState keeps what is active in the context, or what is not.
+func (f Filters[R, M]) ByState(w *Where, filter *object.StateFilter) {
+	active := f.table.active(w, f.in)
 	if filter.GetState() != object.EffectiveState_EFFECTIVE_STATE_ACTIVE {
 		active = "NOT " + active
 	}

@@ -121,21 +121,26 @@ func (t *Table[R, M]) Search(ctx context.Context, query *object.ListQuery, order
 	counted := counted(w, facts)
 	return Search(ctx, t.DB, call.Context.InstanceID, query, func(ctx context.Context, conn db.DBTX, page Page) ([]R, int64, error) {
 		sql, args := searchSQL(w, facts, order, counted, page)
-		rows, err := conn.Query(ctx, sql, args...)
-		if err != nil {
+		return t.query(ctx, conn, min(page.Limit, 100), sql, args)
+	})
+}
+
+// query returns the rows of a statement, each of which ends in a total.
+func (t *Table[R, M]) query(ctx context.Context, conn db.DBTX, about int32, sql string, args []any) ([]R, int64, error) {
+	rows, err := conn.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer rows.Close()
+	found := make([]R, 0, about)
+	var total int64
+	for rows.Next() {
+		found = append(found, *new(R))
+		if err := t.model.Scan(rows, &found[len(found)-1], &total); err != nil {
 			return nil, 0, err
 		}
-		defer rows.Close()
-		found := make([]R, 0, min(page.Limit, 100))
-		var total int64
-		for rows.Next() {
-			found = append(found, *new(R))
-			if err := t.model.Scan(rows, &found[len(found)-1], &total); err != nil {
-				return nil, 0, err
-			}
-		}
-		return found, total, rows.Err()
-	})
+	}
+	return found, total, rows.Err()
 }
 
 // counted returns the name under which row_counts has the total of a search, ""
