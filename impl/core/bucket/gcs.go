@@ -149,7 +149,7 @@ func (t *tokens) Token() (*oauth2.Token, error) {
 // within makes the calls of a library that knows no context, and keeps the error that it
 // would only quote.
 type within struct {
-	ctx  context.Context //nolint:containedctx // see above
+	ctx  context.Context // see above
 	next http.RoundTripper
 	err  error
 }
@@ -193,7 +193,7 @@ func (g *gcs) read(ctx context.Context, offset int64, pin string) (*part, error)
 type gcsUpload struct {
 	*io.PipeWriter
 	storage *gcs
-	ctx     context.Context //nolint:containedctx // of the whole upload
+	ctx     context.Context // of the whole upload
 	cancel  context.CancelFunc
 	done    chan struct{}
 	err     error // once done

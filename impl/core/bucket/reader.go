@@ -23,7 +23,7 @@ const maxBreaks = 5
 
 // reader reads an object over connections that break.
 type reader struct {
-	ctx    context.Context //nolint:containedctx // of the whole download, which is what a reader is
+	ctx    context.Context // of the whole download, which is what a reader is
 	cancel context.CancelFunc
 	at     *Place
 	from   storage

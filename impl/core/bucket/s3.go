@@ -86,7 +86,7 @@ func (s *s3) read(ctx context.Context, offset int64, pin string) (*part, error) 
 // s3Upload is an upload in parts, of which one is in memory.
 type s3Upload struct {
 	storage *s3
-	ctx     context.Context //nolint:containedctx // of the whole upload
+	ctx     context.Context // of the whole upload
 	id      string
 	part    []byte
 	parts   []minio.CompletePart
