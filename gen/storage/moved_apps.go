@@ -14,8 +14,8 @@ import (
 	time "time"
 )
 
-// AssignMovedApp sets the columns of r to the fields that are present in m.
-func AssignMovedApp(r *db.App, m *v1.App) {
+// AssignTransferApp sets the columns of r to the fields that are present in m.
+func AssignTransferApp(r *db.App, m *v1.TransferApp) {
 	if v0 := m.GetId(); v0 != "" {
 		r.ID = v0
 	}
@@ -29,7 +29,7 @@ func AssignMovedApp(r *db.App, m *v1.App) {
 		r.Name = v0
 	}
 	switch v0 := m.GetConfig().(type) {
-	case *v1.App_Oidc:
+	case *v1.TransferApp_Oidc:
 		r.Type = v3alpha.AppType_APP_TYPE_OIDC
 		if v1 := v0.Oidc.GetRedirectUris(); len(v1) > 0 {
 			r.RedirectUris = v1
@@ -73,7 +73,7 @@ func AssignMovedApp(r *db.App, m *v1.App) {
 		if v1 := v0.Oidc.GetPlainJwtType(); v1 != false {
 			r.PlainJwtType = v1
 		}
-	case *v1.App_Api:
+	case *v1.TransferApp_Api:
 		r.Type = v3alpha.AppType_APP_TYPE_API
 		if v1 := v0.Api.GetAuthMethodType(); v1 != 0 {
 			r.AuthMethodType = v1
@@ -96,18 +96,18 @@ func AssignMovedApp(r *db.App, m *v1.App) {
 	}
 }
 
-// answerMovedApp is what a MovedApp is made of.
-type answerMovedApp struct {
-	m  v1.App
+// answerTransferApp is what a TransferApp is made of.
+type answerTransferApp struct {
+	m  v1.TransferApp
 	p0 v3alpha.OIDCConfig
 	p1 durationpb.Duration
 	p2 v3alpha.APIConfig
 	p3 timestamppb.Timestamp
 }
 
-// NewMovedApp returns the answer that shows r.
-func NewMovedApp(r *db.App) *v1.App {
-	b := &answerMovedApp{}
+// NewTransferApp returns the answer that shows r.
+func NewTransferApp(r *db.App) *v1.TransferApp {
+	b := &answerTransferApp{}
 	m := &b.m
 	m.Id = r.ID
 	m.OrgId = r.OrgID
@@ -116,7 +116,7 @@ func NewMovedApp(r *db.App) *v1.App {
 	switch {
 	case r.Type == v3alpha.AppType_APP_TYPE_OIDC:
 		mOidc := &b.p0
-		m.Config = &v1.App_Oidc{Oidc: mOidc}
+		m.Config = &v1.TransferApp_Oidc{Oidc: mOidc}
 		mOidc.RedirectUris = r.RedirectUris
 		mOidc.PostLogoutRedirectUris = r.PostLogoutRedirectUris
 		mOidc.ResponseTypes = r.ResponseTypes
@@ -133,7 +133,7 @@ func NewMovedApp(r *db.App) *v1.App {
 		mOidc.PlainJwtType = r.PlainJwtType
 	case r.Type == v3alpha.AppType_APP_TYPE_API:
 		mApi := &b.p2
-		m.Config = &v1.App_Api{Api: mApi}
+		m.Config = &v1.TransferApp_Api{Api: mApi}
 		mApi.AuthMethodType = r.AuthMethodType
 	}
 	m.ClientId = r.ClientID
@@ -149,10 +149,10 @@ var MovedApps = &transfer.Kind{
 	Name: "apps", Other: "apps", Table: "apps", What: "app",
 	Event: "project.application.imported", Aggregate: "app",
 	Columns: []string{"id", "org_id", "project_id", "name", "name_folded", "type", "state", "client_id", "auth_method_type", "secret_hash", "redirect_uris", "post_logout_redirect_uris", "response_types", "grant_types", "application_type", "development_mode", "access_token_type", "access_token_role_assertion", "id_token_role_assertion", "id_token_userinfo_assertion", "clock_skew_nanos", "additional_origins", "trusted", "plain_jwt_type", "creation_date"},
-	New:     func() transfer.Item { return &v1.App{} },
-	Scan:    scanMovedApp, Values: valuesMovedApp,
+	New:     func() transfer.Item { return &v1.TransferApp{} },
+	Scan:    scanTransferApp, Values: valuesTransferApp,
 	Names: func(item transfer.Item) (id, orgID string) {
-		m, _ := item.(*v1.App)
+		m, _ := item.(*v1.TransferApp)
 		return m.GetId(), m.GetOrgId()
 	},
 	Export:   `SELECT t.id, t.org_id, t.project_id, t.name, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.trusted, t.plain_jwt_type, t.creation_date FROM apps t WHERE t.instance_id = $1 AND t.org_id <> '' ORDER BY t.id`,
@@ -181,22 +181,22 @@ var MovedApps = &transfer.Kind{
 	Marked:  `SELECT id, org_id, why FROM staged_apps WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
 }
 
-func scanMovedApp(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
+func scanTransferApp(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
 	r := &db.App{InstanceID: at.InstanceID}
 	err := row.Scan(&r.ID, &r.OrgID, &r.ProjectID, &r.Name, &r.Type, &r.State, &r.ClientID, &r.AuthMethodType, &r.SecretHash, &r.RedirectUris, &r.PostLogoutRedirectUris, &r.ResponseTypes, &r.GrantTypes, &r.ApplicationType, &r.DevelopmentMode, &r.AccessTokenType, &r.AccessTokenRoleAssertion, &r.IDTokenRoleAssertion, &r.IDTokenUserinfoAssertion, &r.ClockSkewNanos, &r.AdditionalOrigins, &r.Trusted, &r.PlainJwtType, &r.CreationDate)
 	if !asked.Secrets {
 		r.SecretHash = nil
 	}
-	return NewMovedApp(r), err
+	return NewTransferApp(r), err
 }
 
-func valuesMovedApp(item transfer.Item, at transfer.Arrival) ([]any, error) {
-	m, ok := item.(*v1.App)
+func valuesTransferApp(item transfer.Item, at transfer.Arrival) ([]any, error) {
+	m, ok := item.(*v1.TransferApp)
 	if !ok {
 		return nil, transfer.ErrKind
 	}
 	r := &db.App{InstanceID: at.InstanceID}
-	AssignMovedApp(r, m)
+	AssignTransferApp(r, m)
 	if r.CreationDate.IsZero() {
 		r.CreationDate = at.Now
 	}

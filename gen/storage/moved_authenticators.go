@@ -13,8 +13,8 @@ import (
 	time "time"
 )
 
-// AssignMovedAuthenticator sets the columns of r to the fields that are present in m.
-func AssignMovedAuthenticator(r *db.Authenticator, m *v1.Authenticator) {
+// AssignTransferAuthenticator sets the columns of r to the fields that are present in m.
+func AssignTransferAuthenticator(r *db.Authenticator, m *v1.TransferAuthenticator) {
 	if v0 := m.GetId(); v0 != "" {
 		r.ID = v0
 	}
@@ -41,15 +41,15 @@ func AssignMovedAuthenticator(r *db.Authenticator, m *v1.Authenticator) {
 	}
 }
 
-// answerMovedAuthenticator is what a MovedAuthenticator is made of.
-type answerMovedAuthenticator struct {
-	m  v1.Authenticator
+// answerTransferAuthenticator is what a TransferAuthenticator is made of.
+type answerTransferAuthenticator struct {
+	m  v1.TransferAuthenticator
 	p0 timestamppb.Timestamp
 }
 
-// NewMovedAuthenticator returns the answer that shows r.
-func NewMovedAuthenticator(r *db.Authenticator) *v1.Authenticator {
-	b := &answerMovedAuthenticator{}
+// NewTransferAuthenticator returns the answer that shows r.
+func NewTransferAuthenticator(r *db.Authenticator) *v1.TransferAuthenticator {
+	b := &answerTransferAuthenticator{}
 	m := &b.m
 	m.Id = r.ID
 	m.OrgId = r.OrgID
@@ -67,10 +67,10 @@ var MovedAuthenticators = &transfer.Kind{
 	Name: "authenticators", Other: "authenticators", Table: "authenticators", What: "authenticator",
 	Event: "user.authenticator.imported", Aggregate: "user",
 	Columns: []string{"id", "org_id", "user_id", "type", "address", "is_verified", "secret", "creation_date"},
-	New:     func() transfer.Item { return &v1.Authenticator{} },
-	Scan:    scanMovedAuthenticator, Values: valuesMovedAuthenticator,
+	New:     func() transfer.Item { return &v1.TransferAuthenticator{} },
+	Scan:    scanTransferAuthenticator, Values: valuesTransferAuthenticator,
 	Names: func(item transfer.Item) (id, orgID string) {
-		m, _ := item.(*v1.Authenticator)
+		m, _ := item.(*v1.TransferAuthenticator)
 		return m.GetId(), m.GetOrgId()
 	},
 	Export:   `SELECT t.id, t.org_id, t.user_id, t.type, t.address, t.is_verified, t.secret, t.creation_date FROM authenticators t WHERE t.instance_id = $1 AND t.org_id <> '' ORDER BY t.id`,
@@ -98,7 +98,7 @@ var MovedAuthenticators = &transfer.Kind{
 	Marked:  `SELECT id, org_id, why FROM staged_authenticators WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
 }
 
-func scanMovedAuthenticator(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
+func scanTransferAuthenticator(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
 	r := &db.Authenticator{InstanceID: at.InstanceID}
 	err := row.Scan(&r.ID, &r.OrgID, &r.UserID, &r.Type, &r.Address, &r.IsVerified, &r.Secret, &r.CreationDate)
 	if !asked.OTP {
@@ -107,16 +107,16 @@ func scanMovedAuthenticator(row v5.CollectableRow, asked transfer.Asked, at tran
 	if err == nil {
 		err = transfer.Open(at.Sealer, &r.Secret, secret.Place("authenticators", r.InstanceID, r.UserID))
 	}
-	return NewMovedAuthenticator(r), err
+	return NewTransferAuthenticator(r), err
 }
 
-func valuesMovedAuthenticator(item transfer.Item, at transfer.Arrival) ([]any, error) {
-	m, ok := item.(*v1.Authenticator)
+func valuesTransferAuthenticator(item transfer.Item, at transfer.Arrival) ([]any, error) {
+	m, ok := item.(*v1.TransferAuthenticator)
 	if !ok {
 		return nil, transfer.ErrKind
 	}
 	r := &db.Authenticator{InstanceID: at.InstanceID}
-	AssignMovedAuthenticator(r, m)
+	AssignTransferAuthenticator(r, m)
 	if r.CreationDate.IsZero() {
 		r.CreationDate = at.Now
 	}

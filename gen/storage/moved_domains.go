@@ -12,8 +12,8 @@ import (
 	time "time"
 )
 
-// AssignMovedDomain sets the columns of r to the fields that are present in m.
-func AssignMovedDomain(r *db.Domain, m *v1.Domain) {
+// AssignTransferDomain sets the columns of r to the fields that are present in m.
+func AssignTransferDomain(r *db.Domain, m *v1.TransferDomain) {
 	if v0 := m.GetId(); v0 != "" {
 		r.ID = v0
 	}
@@ -41,15 +41,15 @@ func AssignMovedDomain(r *db.Domain, m *v1.Domain) {
 	}
 }
 
-// answerMovedDomain is what a MovedDomain is made of.
-type answerMovedDomain struct {
-	m  v1.Domain
+// answerTransferDomain is what a TransferDomain is made of.
+type answerTransferDomain struct {
+	m  v1.TransferDomain
 	p0 timestamppb.Timestamp
 }
 
-// NewMovedDomain returns the answer that shows r.
-func NewMovedDomain(r *db.Domain) *v1.Domain {
-	b := &answerMovedDomain{}
+// NewTransferDomain returns the answer that shows r.
+func NewTransferDomain(r *db.Domain) *v1.TransferDomain {
+	b := &answerTransferDomain{}
 	m := &b.m
 	m.Id = r.ID
 	if r.OrgID != nil {
@@ -69,10 +69,10 @@ var MovedDomains = &transfer.Kind{
 	Name: "domains", Other: "domains", Table: "domains", What: "domain",
 	Event: "domain.imported", Aggregate: "domain",
 	Columns: []string{"id", "org_id", "domain", "domain_folded", "is_verified", "is_primary", "validation_type", "validation_token", "creation_date"},
-	New:     func() transfer.Item { return &v1.Domain{} },
-	Scan:    scanMovedDomain, Values: valuesMovedDomain,
+	New:     func() transfer.Item { return &v1.TransferDomain{} },
+	Scan:    scanTransferDomain, Values: valuesTransferDomain,
 	Names: func(item transfer.Item) (id, orgID string) {
-		m, _ := item.(*v1.Domain)
+		m, _ := item.(*v1.TransferDomain)
 		return m.GetId(), m.GetOrgId()
 	},
 	Export:   `SELECT t.id, t.org_id, t.domain, t.is_verified, t.is_primary, t.validation_type, t.validation_token, t.creation_date FROM domains t WHERE t.instance_id = $1 AND t.org_id <> '' ORDER BY t.id`,
@@ -99,19 +99,19 @@ var MovedDomains = &transfer.Kind{
 	Marked:  `SELECT id, org_id, why FROM staged_domains WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
 }
 
-func scanMovedDomain(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
+func scanTransferDomain(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
 	r := &db.Domain{InstanceID: at.InstanceID}
 	err := row.Scan(&r.ID, &r.OrgID, &r.Domain, &r.IsVerified, &r.IsPrimary, &r.ValidationType, &r.ValidationToken, &r.CreationDate)
-	return NewMovedDomain(r), err
+	return NewTransferDomain(r), err
 }
 
-func valuesMovedDomain(item transfer.Item, at transfer.Arrival) ([]any, error) {
-	m, ok := item.(*v1.Domain)
+func valuesTransferDomain(item transfer.Item, at transfer.Arrival) ([]any, error) {
+	m, ok := item.(*v1.TransferDomain)
 	if !ok {
 		return nil, transfer.ErrKind
 	}
 	r := &db.Domain{InstanceID: at.InstanceID}
-	AssignMovedDomain(r, m)
+	AssignTransferDomain(r, m)
 	if r.CreationDate.IsZero() {
 		r.CreationDate = at.Now
 	}

@@ -12,8 +12,8 @@ import (
 	time "time"
 )
 
-// AssignMovedIDPLink sets the columns of r to the fields that are present in m.
-func AssignMovedIDPLink(r *db.IdpLink, m *v1.IDPLink) {
+// AssignTransferIDPLink sets the columns of r to the fields that are present in m.
+func AssignTransferIDPLink(r *db.IdpLink, m *v1.TransferIDPLink) {
 	if v0 := m.GetId(); v0 != "" {
 		r.ID = v0
 	}
@@ -37,15 +37,15 @@ func AssignMovedIDPLink(r *db.IdpLink, m *v1.IDPLink) {
 	}
 }
 
-// answerMovedIDPLink is what a MovedIDPLink is made of.
-type answerMovedIDPLink struct {
-	m  v1.IDPLink
+// answerTransferIDPLink is what a TransferIDPLink is made of.
+type answerTransferIDPLink struct {
+	m  v1.TransferIDPLink
 	p0 timestamppb.Timestamp
 }
 
-// NewMovedIDPLink returns the answer that shows r.
-func NewMovedIDPLink(r *db.IdpLink) *v1.IDPLink {
-	b := &answerMovedIDPLink{}
+// NewTransferIDPLink returns the answer that shows r.
+func NewTransferIDPLink(r *db.IdpLink) *v1.TransferIDPLink {
+	b := &answerTransferIDPLink{}
 	m := &b.m
 	m.Id = r.ID
 	m.OrgId = r.OrgID
@@ -62,10 +62,10 @@ var MovedIdpLinks = &transfer.Kind{
 	Name: "idpLinks", Other: "idp_links", Table: "idp_links", What: "link",
 	Event: "user.human.externalidp.imported", Aggregate: "user",
 	Columns: []string{"id", "org_id", "user_id", "idp_id", "external_user_id", "external_username", "creation_date"},
-	New:     func() transfer.Item { return &v1.IDPLink{} },
-	Scan:    scanMovedIDPLink, Values: valuesMovedIDPLink,
+	New:     func() transfer.Item { return &v1.TransferIDPLink{} },
+	Scan:    scanTransferIDPLink, Values: valuesTransferIDPLink,
 	Names: func(item transfer.Item) (id, orgID string) {
-		m, _ := item.(*v1.IDPLink)
+		m, _ := item.(*v1.TransferIDPLink)
 		return m.GetId(), m.GetOrgId()
 	},
 	Export:   `SELECT t.id, t.org_id, t.user_id, t.idp_id, t.external_user_id, t.external_username, t.creation_date FROM idp_links t WHERE t.instance_id = $1 AND t.org_id <> '' ORDER BY t.id`,
@@ -94,19 +94,19 @@ var MovedIdpLinks = &transfer.Kind{
 	Marked:  `SELECT id, org_id, why FROM staged_idp_links WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
 }
 
-func scanMovedIDPLink(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
+func scanTransferIDPLink(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
 	r := &db.IdpLink{InstanceID: at.InstanceID}
 	err := row.Scan(&r.ID, &r.OrgID, &r.UserID, &r.IdpID, &r.ExternalUserID, &r.ExternalUsername, &r.CreationDate)
-	return NewMovedIDPLink(r), err
+	return NewTransferIDPLink(r), err
 }
 
-func valuesMovedIDPLink(item transfer.Item, at transfer.Arrival) ([]any, error) {
-	m, ok := item.(*v1.IDPLink)
+func valuesTransferIDPLink(item transfer.Item, at transfer.Arrival) ([]any, error) {
+	m, ok := item.(*v1.TransferIDPLink)
 	if !ok {
 		return nil, transfer.ErrKind
 	}
 	r := &db.IdpLink{InstanceID: at.InstanceID}
-	AssignMovedIDPLink(r, m)
+	AssignTransferIDPLink(r, m)
 	if r.CreationDate.IsZero() {
 		r.CreationDate = at.Now
 	}

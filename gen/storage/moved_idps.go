@@ -14,8 +14,8 @@ import (
 	time "time"
 )
 
-// AssignMovedIDP sets the columns of r to the fields that are present in m.
-func AssignMovedIDP(r *db.Idp, m *v1.IDP) {
+// AssignTransferIDP sets the columns of r to the fields that are present in m.
+func AssignTransferIDP(r *db.Idp, m *v1.TransferIDP) {
 	if v0 := m.GetId(); v0 != "" {
 		r.ID = v0
 	}
@@ -96,16 +96,16 @@ func AssignMovedIDP(r *db.Idp, m *v1.IDP) {
 	}
 }
 
-// answerMovedIDP is what a MovedIDP is made of.
-type answerMovedIDP struct {
-	m  v1.IDP
+// answerTransferIDP is what a TransferIDP is made of.
+type answerTransferIDP struct {
+	m  v1.TransferIDP
 	p0 v3alpha.Options
 	p1 timestamppb.Timestamp
 }
 
-// NewMovedIDP returns the answer that shows r.
-func NewMovedIDP(r *db.Idp) *v1.IDP {
-	b := &answerMovedIDP{}
+// NewTransferIDP returns the answer that shows r.
+func NewTransferIDP(r *db.Idp) *v1.TransferIDP {
+	b := &answerTransferIDP{}
 	m := &b.m
 	m.Id = r.ID
 	if r.OrgID != nil {
@@ -149,10 +149,10 @@ var MovedIdps = &transfer.Kind{
 	Name: "idps", Other: "idps", Table: "idps", What: "idp",
 	Event: "idp.imported", Aggregate: "idp",
 	Columns: []string{"id", "org_id", "type", "name", "name_folded", "state_policy", "is_linking_allowed", "is_creation_allowed", "is_auto_creation", "is_auto_update", "auto_linking", "client_id", "client_secret", "scopes", "issuer", "is_id_token_mapping", "authorization_endpoint", "token_endpoint", "user_endpoint", "id_attribute", "tenant", "is_email_verified", "team_id", "key_id", "private_key", "creation_date"},
-	New:     func() transfer.Item { return &v1.IDP{} },
-	Scan:    scanMovedIDP, Values: valuesMovedIDP,
+	New:     func() transfer.Item { return &v1.TransferIDP{} },
+	Scan:    scanTransferIDP, Values: valuesTransferIDP,
 	Names: func(item transfer.Item) (id, orgID string) {
-		m, _ := item.(*v1.IDP)
+		m, _ := item.(*v1.TransferIDP)
 		return m.GetId(), m.GetOrgId()
 	},
 	Export:   `SELECT t.id, t.org_id, t.type, t.name, t.state_policy, t.is_linking_allowed, t.is_creation_allowed, t.is_auto_creation, t.is_auto_update, t.auto_linking, t.client_id, t.client_secret, t.scopes, t.issuer, t.is_id_token_mapping, t.authorization_endpoint, t.token_endpoint, t.user_endpoint, t.id_attribute, t.tenant, t.is_email_verified, t.team_id, t.key_id, t.private_key, t.creation_date FROM idps t WHERE t.instance_id = $1 AND t.org_id <> '' ORDER BY t.id`,
@@ -179,7 +179,7 @@ var MovedIdps = &transfer.Kind{
 	Marked:  `SELECT id, org_id, why FROM staged_idps WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
 }
 
-func scanMovedIDP(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
+func scanTransferIDP(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
 	r := &db.Idp{InstanceID: at.InstanceID}
 	err := row.Scan(&r.ID, &r.OrgID, &r.Type, &r.Name, &r.StatePolicy, &r.IsLinkingAllowed, &r.IsCreationAllowed, &r.IsAutoCreation, &r.IsAutoUpdate, &r.AutoLinking, &r.ClientID, &r.ClientSecret, &r.Scopes, &r.Issuer, &r.IsIDTokenMapping, &r.AuthorizationEndpoint, &r.TokenEndpoint, &r.UserEndpoint, &r.IDAttribute, &r.Tenant, &r.IsEmailVerified, &r.TeamID, &r.KeyID, &r.PrivateKey, &r.CreationDate)
 	if !asked.Secrets {
@@ -194,16 +194,16 @@ func scanMovedIDP(row v5.CollectableRow, asked transfer.Asked, at transfer.Arriv
 	if err == nil {
 		err = transfer.Open(at.Sealer, &r.PrivateKey, secret.Place("idps", r.InstanceID, r.ID))
 	}
-	return NewMovedIDP(r), err
+	return NewTransferIDP(r), err
 }
 
-func valuesMovedIDP(item transfer.Item, at transfer.Arrival) ([]any, error) {
-	m, ok := item.(*v1.IDP)
+func valuesTransferIDP(item transfer.Item, at transfer.Arrival) ([]any, error) {
+	m, ok := item.(*v1.TransferIDP)
 	if !ok {
 		return nil, transfer.ErrKind
 	}
 	r := &db.Idp{InstanceID: at.InstanceID}
-	AssignMovedIDP(r, m)
+	AssignTransferIDP(r, m)
 	if r.CreationDate.IsZero() {
 		r.CreationDate = at.Now
 	}

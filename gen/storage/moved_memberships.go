@@ -12,8 +12,8 @@ import (
 	time "time"
 )
 
-// AssignMovedMembership sets the columns of r to the fields that are present in m.
-func AssignMovedMembership(r *db.Membership, m *v1.Membership) {
+// AssignTransferMembership sets the columns of r to the fields that are present in m.
+func AssignTransferMembership(r *db.Membership, m *v1.TransferMembership) {
 	if v0 := m.GetId(); v0 != "" {
 		r.ID = v0
 	}
@@ -46,15 +46,15 @@ func AssignMovedMembership(r *db.Membership, m *v1.Membership) {
 	}
 }
 
-// answerMovedMembership is what a MovedMembership is made of.
-type answerMovedMembership struct {
-	m  v1.Membership
+// answerTransferMembership is what a TransferMembership is made of.
+type answerTransferMembership struct {
+	m  v1.TransferMembership
 	p0 timestamppb.Timestamp
 }
 
-// NewMovedMembership returns the answer that shows r.
-func NewMovedMembership(r *db.Membership) *v1.Membership {
-	b := &answerMovedMembership{}
+// NewTransferMembership returns the answer that shows r.
+func NewTransferMembership(r *db.Membership) *v1.TransferMembership {
+	b := &answerTransferMembership{}
 	m := &b.m
 	m.Id = r.ID
 	if r.OrgID != nil {
@@ -75,10 +75,10 @@ var MovedMemberships = &transfer.Kind{
 	Name: "memberships", Other: "memberships", Table: "memberships", What: "membership",
 	Event: "membership.imported", Aggregate: "membership",
 	Columns: []string{"id", "org_id", "project_id", "project_grant_id", "user_id", "level", "object_id", "roles", "creation_date"},
-	New:     func() transfer.Item { return &v1.Membership{} },
-	Scan:    scanMovedMembership, Values: valuesMovedMembership,
+	New:     func() transfer.Item { return &v1.TransferMembership{} },
+	Scan:    scanTransferMembership, Values: valuesTransferMembership,
 	Names: func(item transfer.Item) (id, orgID string) {
-		m, _ := item.(*v1.Membership)
+		m, _ := item.(*v1.TransferMembership)
 		return m.GetId(), m.GetOrgId()
 	},
 	Export:   `SELECT t.id, t.org_id, t.project_id, t.project_grant_id, t.user_id, t.level, t.object_id, t.roles, t.creation_date FROM memberships t WHERE t.instance_id = $1 AND t.org_id <> '' ORDER BY t.id`,
@@ -109,19 +109,19 @@ var MovedMemberships = &transfer.Kind{
 	Marked:  `SELECT id, org_id, why FROM staged_memberships WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
 }
 
-func scanMovedMembership(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
+func scanTransferMembership(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
 	r := &db.Membership{InstanceID: at.InstanceID}
 	err := row.Scan(&r.ID, &r.OrgID, &r.ProjectID, &r.ProjectGrantID, &r.UserID, &r.Level, &r.ObjectID, &r.Roles, &r.CreationDate)
-	return NewMovedMembership(r), err
+	return NewTransferMembership(r), err
 }
 
-func valuesMovedMembership(item transfer.Item, at transfer.Arrival) ([]any, error) {
-	m, ok := item.(*v1.Membership)
+func valuesTransferMembership(item transfer.Item, at transfer.Arrival) ([]any, error) {
+	m, ok := item.(*v1.TransferMembership)
 	if !ok {
 		return nil, transfer.ErrKind
 	}
 	r := &db.Membership{InstanceID: at.InstanceID}
-	AssignMovedMembership(r, m)
+	AssignTransferMembership(r, m)
 	if r.CreationDate.IsZero() {
 		r.CreationDate = at.Now
 	}

@@ -12,8 +12,8 @@ import (
 	time "time"
 )
 
-// AssignMovedOrganization sets the columns of r to the fields that are present in m.
-func AssignMovedOrganization(r *db.OrganizationRow, m *v1.Organization) {
+// AssignTransferOrganization sets the columns of r to the fields that are present in m.
+func AssignTransferOrganization(r *db.OrganizationRow, m *v1.TransferOrganization) {
 	if v0 := m.GetId(); v0 != "" {
 		r.ID = v0
 	}
@@ -28,15 +28,15 @@ func AssignMovedOrganization(r *db.OrganizationRow, m *v1.Organization) {
 	}
 }
 
-// answerMovedOrganization is what a MovedOrganization is made of.
-type answerMovedOrganization struct {
-	m  v1.Organization
+// answerTransferOrganization is what a TransferOrganization is made of.
+type answerTransferOrganization struct {
+	m  v1.TransferOrganization
 	p0 timestamppb.Timestamp
 }
 
-// NewMovedOrganization returns the answer that shows r.
-func NewMovedOrganization(r *db.OrganizationRow) *v1.Organization {
-	b := &answerMovedOrganization{}
+// NewTransferOrganization returns the answer that shows r.
+func NewTransferOrganization(r *db.OrganizationRow) *v1.TransferOrganization {
+	b := &answerTransferOrganization{}
 	m := &b.m
 	m.Id = r.ID
 	m.Name = r.Name
@@ -50,10 +50,10 @@ var MovedOrganizations = &transfer.Kind{
 	Name: "organizations", Other: "organizations", Table: "organizations", What: "organization",
 	Event: "org.imported", Aggregate: "org",
 	Columns: []string{"id", "name", "name_folded", "state", "creation_date"},
-	New:     func() transfer.Item { return &v1.Organization{} },
-	Scan:    scanMovedOrganization, Values: valuesMovedOrganization,
+	New:     func() transfer.Item { return &v1.TransferOrganization{} },
+	Scan:    scanTransferOrganization, Values: valuesTransferOrganization,
 	Names: func(item transfer.Item) (id, orgID string) {
-		m, _ := item.(*v1.Organization)
+		m, _ := item.(*v1.TransferOrganization)
 		return m.GetId(), m.GetId()
 	},
 	Export:   `SELECT t.id, t.name, t.state, t.creation_date FROM organizations t WHERE t.instance_id = $1 ORDER BY t.id`,
@@ -77,19 +77,19 @@ var MovedOrganizations = &transfer.Kind{
 	Marked:  `SELECT id, id, why FROM staged_organizations WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
 }
 
-func scanMovedOrganization(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
+func scanTransferOrganization(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
 	r := &db.OrganizationRow{InstanceID: at.InstanceID}
 	err := row.Scan(&r.ID, &r.Name, &r.State, &r.CreationDate)
-	return NewMovedOrganization(r), err
+	return NewTransferOrganization(r), err
 }
 
-func valuesMovedOrganization(item transfer.Item, at transfer.Arrival) ([]any, error) {
-	m, ok := item.(*v1.Organization)
+func valuesTransferOrganization(item transfer.Item, at transfer.Arrival) ([]any, error) {
+	m, ok := item.(*v1.TransferOrganization)
 	if !ok {
 		return nil, transfer.ErrKind
 	}
 	r := &db.OrganizationRow{InstanceID: at.InstanceID}
-	AssignMovedOrganization(r, m)
+	AssignTransferOrganization(r, m)
 	if r.CreationDate.IsZero() {
 		r.CreationDate = at.Now
 	}

@@ -12,8 +12,8 @@ import (
 	time "time"
 )
 
-// AssignMovedProjectGrant sets the columns of r to the fields that are present in m.
-func AssignMovedProjectGrant(r *db.ProjectGrant, m *v1.ProjectGrant) {
+// AssignTransferProjectGrant sets the columns of r to the fields that are present in m.
+func AssignTransferProjectGrant(r *db.ProjectGrant, m *v1.TransferProjectGrant) {
 	if v0 := m.GetId(); v0 != "" {
 		r.ID = v0
 	}
@@ -37,15 +37,15 @@ func AssignMovedProjectGrant(r *db.ProjectGrant, m *v1.ProjectGrant) {
 	}
 }
 
-// answerMovedProjectGrant is what a MovedProjectGrant is made of.
-type answerMovedProjectGrant struct {
-	m  v1.ProjectGrant
+// answerTransferProjectGrant is what a TransferProjectGrant is made of.
+type answerTransferProjectGrant struct {
+	m  v1.TransferProjectGrant
 	p0 timestamppb.Timestamp
 }
 
-// NewMovedProjectGrant returns the answer that shows r.
-func NewMovedProjectGrant(r *db.ProjectGrant) *v1.ProjectGrant {
-	b := &answerMovedProjectGrant{}
+// NewTransferProjectGrant returns the answer that shows r.
+func NewTransferProjectGrant(r *db.ProjectGrant) *v1.TransferProjectGrant {
+	b := &answerTransferProjectGrant{}
 	m := &b.m
 	m.Id = r.ID
 	m.OrgId = r.OrgID
@@ -62,10 +62,10 @@ var MovedProjectGrants = &transfer.Kind{
 	Name: "projectGrants", Other: "project_grants", Table: "project_grants", What: "project grant",
 	Event: "project.grant.imported", Aggregate: "project_grant",
 	Columns: []string{"id", "org_id", "project_id", "granted_org_id", "role_keys", "state", "creation_date"},
-	New:     func() transfer.Item { return &v1.ProjectGrant{} },
-	Scan:    scanMovedProjectGrant, Values: valuesMovedProjectGrant,
+	New:     func() transfer.Item { return &v1.TransferProjectGrant{} },
+	Scan:    scanTransferProjectGrant, Values: valuesTransferProjectGrant,
 	Names: func(item transfer.Item) (id, orgID string) {
-		m, _ := item.(*v1.ProjectGrant)
+		m, _ := item.(*v1.TransferProjectGrant)
 		return m.GetId(), m.GetOrgId()
 	},
 	Export:   `SELECT t.id, t.org_id, t.project_id, t.granted_org_id, t.role_keys, t.state, t.creation_date FROM project_grants t WHERE t.instance_id = $1 AND t.org_id <> '' ORDER BY t.id`,
@@ -95,19 +95,19 @@ var MovedProjectGrants = &transfer.Kind{
 	Marked:  `SELECT id, org_id, why FROM staged_project_grants WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
 }
 
-func scanMovedProjectGrant(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
+func scanTransferProjectGrant(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
 	r := &db.ProjectGrant{InstanceID: at.InstanceID}
 	err := row.Scan(&r.ID, &r.OrgID, &r.ProjectID, &r.GrantedOrgID, &r.RoleKeys, &r.State, &r.CreationDate)
-	return NewMovedProjectGrant(r), err
+	return NewTransferProjectGrant(r), err
 }
 
-func valuesMovedProjectGrant(item transfer.Item, at transfer.Arrival) ([]any, error) {
-	m, ok := item.(*v1.ProjectGrant)
+func valuesTransferProjectGrant(item transfer.Item, at transfer.Arrival) ([]any, error) {
+	m, ok := item.(*v1.TransferProjectGrant)
 	if !ok {
 		return nil, transfer.ErrKind
 	}
 	r := &db.ProjectGrant{InstanceID: at.InstanceID}
-	AssignMovedProjectGrant(r, m)
+	AssignTransferProjectGrant(r, m)
 	if r.CreationDate.IsZero() {
 		r.CreationDate = at.Now
 	}

@@ -12,8 +12,8 @@ import (
 	time "time"
 )
 
-// AssignMovedRole sets the columns of r to the fields that are present in m.
-func AssignMovedRole(r *db.ProjectRole, m *v1.Role) {
+// AssignTransferRole sets the columns of r to the fields that are present in m.
+func AssignTransferRole(r *db.ProjectRole, m *v1.TransferRole) {
 	if v0 := m.GetId(); v0 != "" {
 		r.ID = v0
 	}
@@ -37,15 +37,15 @@ func AssignMovedRole(r *db.ProjectRole, m *v1.Role) {
 	}
 }
 
-// answerMovedRole is what a MovedRole is made of.
-type answerMovedRole struct {
-	m  v1.Role
+// answerTransferRole is what a TransferRole is made of.
+type answerTransferRole struct {
+	m  v1.TransferRole
 	p0 timestamppb.Timestamp
 }
 
-// NewMovedRole returns the answer that shows r.
-func NewMovedRole(r *db.ProjectRole) *v1.Role {
-	b := &answerMovedRole{}
+// NewTransferRole returns the answer that shows r.
+func NewTransferRole(r *db.ProjectRole) *v1.TransferRole {
+	b := &answerTransferRole{}
 	m := &b.m
 	m.Id = r.ID
 	m.OrgId = r.OrgID
@@ -62,10 +62,10 @@ var MovedProjectRoles = &transfer.Kind{
 	Name: "projectRoles", Other: "project_roles", Table: "project_roles", What: "role",
 	Event: "project.role.imported", Aggregate: "role",
 	Columns: []string{"id", "org_id", "project_id", "key", "key_folded", "display_name", "display_name_folded", "group", "creation_date"},
-	New:     func() transfer.Item { return &v1.Role{} },
-	Scan:    scanMovedRole, Values: valuesMovedRole,
+	New:     func() transfer.Item { return &v1.TransferRole{} },
+	Scan:    scanTransferRole, Values: valuesTransferRole,
 	Names: func(item transfer.Item) (id, orgID string) {
-		m, _ := item.(*v1.Role)
+		m, _ := item.(*v1.TransferRole)
 		return m.GetId(), m.GetOrgId()
 	},
 	Export:   `SELECT t.id, t.org_id, t.project_id, t.key, t.display_name, t."group", t.creation_date FROM project_roles t WHERE t.instance_id = $1 AND t.org_id <> '' ORDER BY t.id`,
@@ -94,19 +94,19 @@ var MovedProjectRoles = &transfer.Kind{
 	Marked:  `SELECT id, org_id, why FROM staged_project_roles WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
 }
 
-func scanMovedRole(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
+func scanTransferRole(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
 	r := &db.ProjectRole{InstanceID: at.InstanceID}
 	err := row.Scan(&r.ID, &r.OrgID, &r.ProjectID, &r.Key, &r.DisplayName, &r.Group, &r.CreationDate)
-	return NewMovedRole(r), err
+	return NewTransferRole(r), err
 }
 
-func valuesMovedRole(item transfer.Item, at transfer.Arrival) ([]any, error) {
-	m, ok := item.(*v1.Role)
+func valuesTransferRole(item transfer.Item, at transfer.Arrival) ([]any, error) {
+	m, ok := item.(*v1.TransferRole)
 	if !ok {
 		return nil, transfer.ErrKind
 	}
 	r := &db.ProjectRole{InstanceID: at.InstanceID}
-	AssignMovedRole(r, m)
+	AssignTransferRole(r, m)
 	if r.CreationDate.IsZero() {
 		r.CreationDate = at.Now
 	}

@@ -12,8 +12,8 @@ import (
 	time "time"
 )
 
-// AssignMovedProject sets the columns of r to the fields that are present in m.
-func AssignMovedProject(r *db.Project, m *v1.Project) {
+// AssignTransferProject sets the columns of r to the fields that are present in m.
+func AssignTransferProject(r *db.Project, m *v1.TransferProject) {
 	if v0 := m.GetId(); v0 != "" {
 		r.ID = v0
 	}
@@ -40,15 +40,15 @@ func AssignMovedProject(r *db.Project, m *v1.Project) {
 	}
 }
 
-// answerMovedProject is what a MovedProject is made of.
-type answerMovedProject struct {
-	m  v1.Project
+// answerTransferProject is what a TransferProject is made of.
+type answerTransferProject struct {
+	m  v1.TransferProject
 	p0 timestamppb.Timestamp
 }
 
-// NewMovedProject returns the answer that shows r.
-func NewMovedProject(r *db.Project) *v1.Project {
-	b := &answerMovedProject{}
+// NewTransferProject returns the answer that shows r.
+func NewTransferProject(r *db.Project) *v1.TransferProject {
+	b := &answerTransferProject{}
 	m := &b.m
 	m.Id = r.ID
 	m.OrgId = r.OrgID
@@ -66,10 +66,10 @@ var MovedProjects = &transfer.Kind{
 	Name: "projects", Other: "projects", Table: "projects", What: "project",
 	Event: "project.imported", Aggregate: "project",
 	Columns: []string{"id", "org_id", "name", "name_folded", "project_role_assertion", "project_role_check", "has_project_check", "state", "creation_date"},
-	New:     func() transfer.Item { return &v1.Project{} },
-	Scan:    scanMovedProject, Values: valuesMovedProject,
+	New:     func() transfer.Item { return &v1.TransferProject{} },
+	Scan:    scanTransferProject, Values: valuesTransferProject,
 	Names: func(item transfer.Item) (id, orgID string) {
-		m, _ := item.(*v1.Project)
+		m, _ := item.(*v1.TransferProject)
 		return m.GetId(), m.GetOrgId()
 	},
 	Export:   `SELECT t.id, t.org_id, t.name, t.project_role_assertion, t.project_role_check, t.has_project_check, t.state, t.creation_date FROM projects t WHERE t.instance_id = $1 AND t.org_id <> '' ORDER BY t.id`,
@@ -96,19 +96,19 @@ var MovedProjects = &transfer.Kind{
 	Marked:  `SELECT id, org_id, why FROM staged_projects WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
 }
 
-func scanMovedProject(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
+func scanTransferProject(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
 	r := &db.Project{InstanceID: at.InstanceID}
 	err := row.Scan(&r.ID, &r.OrgID, &r.Name, &r.ProjectRoleAssertion, &r.ProjectRoleCheck, &r.HasProjectCheck, &r.State, &r.CreationDate)
-	return NewMovedProject(r), err
+	return NewTransferProject(r), err
 }
 
-func valuesMovedProject(item transfer.Item, at transfer.Arrival) ([]any, error) {
-	m, ok := item.(*v1.Project)
+func valuesTransferProject(item transfer.Item, at transfer.Arrival) ([]any, error) {
+	m, ok := item.(*v1.TransferProject)
 	if !ok {
 		return nil, transfer.ErrKind
 	}
 	r := &db.Project{InstanceID: at.InstanceID}
-	AssignMovedProject(r, m)
+	AssignTransferProject(r, m)
 	if r.CreationDate.IsZero() {
 		r.CreationDate = at.Now
 	}

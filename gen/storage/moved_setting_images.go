@@ -10,8 +10,8 @@ import (
 	transfer "github.com/writ-id/writ/impl/core/transfer"
 )
 
-// AssignMovedSettingImage sets the columns of r to the fields that are present in m.
-func AssignMovedSettingImage(r *db.SettingImage, m *v1.SettingImage) {
+// AssignTransferSettingImage sets the columns of r to the fields that are present in m.
+func AssignTransferSettingImage(r *db.SettingImage, m *v1.TransferSettingImage) {
 	if v0 := m.GetOrgId(); v0 != "" {
 		r.OrgID = v0
 	}
@@ -29,14 +29,14 @@ func AssignMovedSettingImage(r *db.SettingImage, m *v1.SettingImage) {
 	}
 }
 
-// answerMovedSettingImage is what a MovedSettingImage is made of.
-type answerMovedSettingImage struct {
-	m v1.SettingImage
+// answerTransferSettingImage is what a TransferSettingImage is made of.
+type answerTransferSettingImage struct {
+	m v1.TransferSettingImage
 }
 
-// NewMovedSettingImage returns the answer that shows r.
-func NewMovedSettingImage(r *db.SettingImage) *v1.SettingImage {
-	b := &answerMovedSettingImage{}
+// NewTransferSettingImage returns the answer that shows r.
+func NewTransferSettingImage(r *db.SettingImage) *v1.TransferSettingImage {
+	b := &answerTransferSettingImage{}
 	m := &b.m
 	m.OrgId = r.OrgID
 	m.Subject = r.Subject
@@ -51,10 +51,10 @@ var MovedSettingImages = &transfer.Kind{
 	Name: "settingImages", Other: "setting_images", Table: "setting_images", What: "setting image",
 	Event: "", Aggregate: "",
 	Columns: []string{"org_id", "subject", "property", "digest", "content"},
-	New:     func() transfer.Item { return &v1.SettingImage{} },
-	Scan:    scanMovedSettingImage, Values: valuesMovedSettingImage,
+	New:     func() transfer.Item { return &v1.TransferSettingImage{} },
+	Scan:    scanTransferSettingImage, Values: valuesTransferSettingImage,
 	Names: func(item transfer.Item) (id, orgID string) {
-		m, _ := item.(*v1.SettingImage)
+		m, _ := item.(*v1.TransferSettingImage)
 		return m.GetSubject() + "/" + m.GetProperty(), m.GetOrgId()
 	},
 	Export:   `SELECT t.org_id, t.subject, t.property, t.digest, t.content FROM setting_images t WHERE t.instance_id = $1 AND t.org_id <> '' ORDER BY t.org_id, t.subject, t.property`,
@@ -80,18 +80,18 @@ var MovedSettingImages = &transfer.Kind{
 	Marked:  `SELECT subject || '/' || property, org_id, why FROM staged_setting_images WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
 }
 
-func scanMovedSettingImage(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
+func scanTransferSettingImage(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
 	r := &db.SettingImage{InstanceID: at.InstanceID}
 	err := row.Scan(&r.OrgID, &r.Subject, &r.Property, &r.Digest, &r.Content)
-	return NewMovedSettingImage(r), err
+	return NewTransferSettingImage(r), err
 }
 
-func valuesMovedSettingImage(item transfer.Item, at transfer.Arrival) ([]any, error) {
-	m, ok := item.(*v1.SettingImage)
+func valuesTransferSettingImage(item transfer.Item, at transfer.Arrival) ([]any, error) {
+	m, ok := item.(*v1.TransferSettingImage)
 	if !ok {
 		return nil, transfer.ErrKind
 	}
 	r := &db.SettingImage{InstanceID: at.InstanceID}
-	AssignMovedSettingImage(r, m)
+	AssignTransferSettingImage(r, m)
 	return []any{r.OrgID, r.Subject, r.Property, r.Digest, resource.NotNull(r.Content)}, nil
 }

@@ -10,8 +10,8 @@ import (
 	transfer "github.com/writ-id/writ/impl/core/transfer"
 )
 
-// AssignMovedSetting sets the columns of r to the fields that are present in m.
-func AssignMovedSetting(r *db.Setting, m *v1.Setting) {
+// AssignTransferSetting sets the columns of r to the fields that are present in m.
+func AssignTransferSetting(r *db.Setting, m *v1.TransferSetting) {
 	if v0 := m.GetOrgId(); v0 != "" {
 		r.OrgID = v0
 	}
@@ -23,14 +23,14 @@ func AssignMovedSetting(r *db.Setting, m *v1.Setting) {
 	}
 }
 
-// answerMovedSetting is what a MovedSetting is made of.
-type answerMovedSetting struct {
-	m v1.Setting
+// answerTransferSetting is what a TransferSetting is made of.
+type answerTransferSetting struct {
+	m v1.TransferSetting
 }
 
-// NewMovedSetting returns the answer that shows r.
-func NewMovedSetting(r *db.Setting) *v1.Setting {
-	b := &answerMovedSetting{}
+// NewTransferSetting returns the answer that shows r.
+func NewTransferSetting(r *db.Setting) *v1.TransferSetting {
+	b := &answerTransferSetting{}
 	m := &b.m
 	m.OrgId = r.OrgID
 	m.Subject = r.Subject
@@ -43,10 +43,10 @@ var MovedSettings = &transfer.Kind{
 	Name: "settings", Other: "settings", Table: "settings", What: "setting",
 	Event: "settings.imported", Aggregate: "settings",
 	Columns: []string{"org_id", "subject", "properties"},
-	New:     func() transfer.Item { return &v1.Setting{} },
-	Scan:    scanMovedSetting, Values: valuesMovedSetting,
+	New:     func() transfer.Item { return &v1.TransferSetting{} },
+	Scan:    scanTransferSetting, Values: valuesTransferSetting,
 	Names: func(item transfer.Item) (id, orgID string) {
-		m, _ := item.(*v1.Setting)
+		m, _ := item.(*v1.TransferSetting)
 		return m.GetSubject(), m.GetOrgId()
 	},
 	Export:   `SELECT t.org_id, t.subject, t.properties FROM settings t WHERE t.instance_id = $1 AND t.org_id <> '' ORDER BY t.org_id, t.subject`,
@@ -72,18 +72,18 @@ var MovedSettings = &transfer.Kind{
 	Marked:  `SELECT subject, org_id, why FROM staged_settings WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
 }
 
-func scanMovedSetting(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
+func scanTransferSetting(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
 	r := &db.Setting{InstanceID: at.InstanceID}
 	err := row.Scan(&r.OrgID, &r.Subject, &r.Properties)
-	return NewMovedSetting(r), err
+	return NewTransferSetting(r), err
 }
 
-func valuesMovedSetting(item transfer.Item, at transfer.Arrival) ([]any, error) {
-	m, ok := item.(*v1.Setting)
+func valuesTransferSetting(item transfer.Item, at transfer.Arrival) ([]any, error) {
+	m, ok := item.(*v1.TransferSetting)
 	if !ok {
 		return nil, transfer.ErrKind
 	}
 	r := &db.Setting{InstanceID: at.InstanceID}
-	AssignMovedSetting(r, m)
+	AssignTransferSetting(r, m)
 	return []any{r.OrgID, r.Subject, r.Properties}, nil
 }

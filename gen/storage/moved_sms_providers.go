@@ -13,8 +13,8 @@ import (
 	time "time"
 )
 
-// AssignMovedSMSProvider sets the columns of r to the fields that are present in m.
-func AssignMovedSMSProvider(r *db.SmsProvider, m *v1.SMSProvider) {
+// AssignTransferSMSProvider sets the columns of r to the fields that are present in m.
+func AssignTransferSMSProvider(r *db.SmsProvider, m *v1.TransferSMSProvider) {
 	if v0 := m.GetId(); v0 != "" {
 		r.ID = v0
 	}
@@ -59,15 +59,15 @@ func AssignMovedSMSProvider(r *db.SmsProvider, m *v1.SMSProvider) {
 	}
 }
 
-// answerMovedSMSProvider is what a MovedSMSProvider is made of.
-type answerMovedSMSProvider struct {
-	m  v1.SMSProvider
+// answerTransferSMSProvider is what a TransferSMSProvider is made of.
+type answerTransferSMSProvider struct {
+	m  v1.TransferSMSProvider
 	p0 timestamppb.Timestamp
 }
 
-// NewMovedSMSProvider returns the answer that shows r.
-func NewMovedSMSProvider(r *db.SmsProvider) *v1.SMSProvider {
-	b := &answerMovedSMSProvider{}
+// NewTransferSMSProvider returns the answer that shows r.
+func NewTransferSMSProvider(r *db.SmsProvider) *v1.TransferSMSProvider {
+	b := &answerTransferSMSProvider{}
 	m := &b.m
 	m.Id = r.ID
 	if r.OrgID != nil {
@@ -92,10 +92,10 @@ var MovedSmsProviders = &transfer.Kind{
 	Name: "smsProviders", Other: "sms_providers", Table: "sms_providers", What: "sms_provider",
 	Event: "sms.provider.imported", Aggregate: "sms_provider",
 	Columns: []string{"id", "org_id", "provider_type", "name", "name_folded", "description", "state_policy", "sid", "token", "sender_number", "messaging_service_sid", "endpoint", "signing_key", "creation_date"},
-	New:     func() transfer.Item { return &v1.SMSProvider{} },
-	Scan:    scanMovedSMSProvider, Values: valuesMovedSMSProvider,
+	New:     func() transfer.Item { return &v1.TransferSMSProvider{} },
+	Scan:    scanTransferSMSProvider, Values: valuesTransferSMSProvider,
 	Names: func(item transfer.Item) (id, orgID string) {
-		m, _ := item.(*v1.SMSProvider)
+		m, _ := item.(*v1.TransferSMSProvider)
 		return m.GetId(), m.GetOrgId()
 	},
 	Export:   `SELECT t.id, t.org_id, t.provider_type, t.name, t.description, t.state_policy, t.sid, t.token, t.sender_number, t.messaging_service_sid, t.endpoint, t.signing_key, t.creation_date FROM sms_providers t WHERE t.instance_id = $1 AND t.org_id <> '' ORDER BY t.id`,
@@ -122,7 +122,7 @@ var MovedSmsProviders = &transfer.Kind{
 	Marked:  `SELECT id, org_id, why FROM staged_sms_providers WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
 }
 
-func scanMovedSMSProvider(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
+func scanTransferSMSProvider(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
 	r := &db.SmsProvider{InstanceID: at.InstanceID}
 	err := row.Scan(&r.ID, &r.OrgID, &r.ProviderType, &r.Name, &r.Description, &r.StatePolicy, &r.Sid, &r.Token, &r.SenderNumber, &r.MessagingServiceSid, &r.Endpoint, &r.SigningKey, &r.CreationDate)
 	if !asked.Secrets {
@@ -137,16 +137,16 @@ func scanMovedSMSProvider(row v5.CollectableRow, asked transfer.Asked, at transf
 	if err == nil {
 		err = transfer.Open(at.Sealer, &r.SigningKey, secret.Place("sms_providers", r.InstanceID, r.ID))
 	}
-	return NewMovedSMSProvider(r), err
+	return NewTransferSMSProvider(r), err
 }
 
-func valuesMovedSMSProvider(item transfer.Item, at transfer.Arrival) ([]any, error) {
-	m, ok := item.(*v1.SMSProvider)
+func valuesTransferSMSProvider(item transfer.Item, at transfer.Arrival) ([]any, error) {
+	m, ok := item.(*v1.TransferSMSProvider)
 	if !ok {
 		return nil, transfer.ErrKind
 	}
 	r := &db.SmsProvider{InstanceID: at.InstanceID}
-	AssignMovedSMSProvider(r, m)
+	AssignTransferSMSProvider(r, m)
 	if r.CreationDate.IsZero() {
 		r.CreationDate = at.Now
 	}

@@ -13,8 +13,8 @@ import (
 	time "time"
 )
 
-// AssignMovedSMTPProvider sets the columns of r to the fields that are present in m.
-func AssignMovedSMTPProvider(r *db.SmtpProvider, m *v1.SMTPProvider) {
+// AssignTransferSMTPProvider sets the columns of r to the fields that are present in m.
+func AssignTransferSMTPProvider(r *db.SmtpProvider, m *v1.TransferSMTPProvider) {
 	if v0 := m.GetId(); v0 != "" {
 		r.ID = v0
 	}
@@ -81,15 +81,15 @@ func AssignMovedSMTPProvider(r *db.SmtpProvider, m *v1.SMTPProvider) {
 	}
 }
 
-// answerMovedSMTPProvider is what a MovedSMTPProvider is made of.
-type answerMovedSMTPProvider struct {
-	m  v1.SMTPProvider
+// answerTransferSMTPProvider is what a TransferSMTPProvider is made of.
+type answerTransferSMTPProvider struct {
+	m  v1.TransferSMTPProvider
 	p0 timestamppb.Timestamp
 }
 
-// NewMovedSMTPProvider returns the answer that shows r.
-func NewMovedSMTPProvider(r *db.SmtpProvider) *v1.SMTPProvider {
-	b := &answerMovedSMTPProvider{}
+// NewTransferSMTPProvider returns the answer that shows r.
+func NewTransferSMTPProvider(r *db.SmtpProvider) *v1.TransferSMTPProvider {
+	b := &answerTransferSMTPProvider{}
 	m := &b.m
 	m.Id = r.ID
 	if r.OrgID != nil {
@@ -122,10 +122,10 @@ var MovedSmtpProviders = &transfer.Kind{
 	Name: "smtpProviders", Other: "smtp_providers", Table: "smtp_providers", What: "smtp_provider",
 	Event: "smtp.provider.imported", Aggregate: "smtp_provider",
 	Columns: []string{"id", "org_id", "provider_type", "name", "name_folded", "description", "state_policy", "sender_address", "sender_name", "reply_to_address", "host", "tls", "auth", "username", "password", "token_endpoint", "client_id", "client_secret", "scopes", "endpoint", "signing_key", "creation_date"},
-	New:     func() transfer.Item { return &v1.SMTPProvider{} },
-	Scan:    scanMovedSMTPProvider, Values: valuesMovedSMTPProvider,
+	New:     func() transfer.Item { return &v1.TransferSMTPProvider{} },
+	Scan:    scanTransferSMTPProvider, Values: valuesTransferSMTPProvider,
 	Names: func(item transfer.Item) (id, orgID string) {
-		m, _ := item.(*v1.SMTPProvider)
+		m, _ := item.(*v1.TransferSMTPProvider)
 		return m.GetId(), m.GetOrgId()
 	},
 	Export:   `SELECT t.id, t.org_id, t.provider_type, t.name, t.description, t.state_policy, t.sender_address, t.sender_name, t.reply_to_address, t.host, t.tls, t.auth, t.username, t.password, t.token_endpoint, t.client_id, t.client_secret, t.scopes, t.endpoint, t.signing_key, t.creation_date FROM smtp_providers t WHERE t.instance_id = $1 AND t.org_id <> '' ORDER BY t.id`,
@@ -152,7 +152,7 @@ var MovedSmtpProviders = &transfer.Kind{
 	Marked:  `SELECT id, org_id, why FROM staged_smtp_providers WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
 }
 
-func scanMovedSMTPProvider(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
+func scanTransferSMTPProvider(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
 	r := &db.SmtpProvider{InstanceID: at.InstanceID}
 	err := row.Scan(&r.ID, &r.OrgID, &r.ProviderType, &r.Name, &r.Description, &r.StatePolicy, &r.SenderAddress, &r.SenderName, &r.ReplyToAddress, &r.Host, &r.Tls, &r.Auth, &r.Username, &r.Password, &r.TokenEndpoint, &r.ClientID, &r.ClientSecret, &r.Scopes, &r.Endpoint, &r.SigningKey, &r.CreationDate)
 	if !asked.Secrets {
@@ -173,16 +173,16 @@ func scanMovedSMTPProvider(row v5.CollectableRow, asked transfer.Asked, at trans
 	if err == nil {
 		err = transfer.Open(at.Sealer, &r.SigningKey, secret.Place("smtp_providers", r.InstanceID, r.ID))
 	}
-	return NewMovedSMTPProvider(r), err
+	return NewTransferSMTPProvider(r), err
 }
 
-func valuesMovedSMTPProvider(item transfer.Item, at transfer.Arrival) ([]any, error) {
-	m, ok := item.(*v1.SMTPProvider)
+func valuesTransferSMTPProvider(item transfer.Item, at transfer.Arrival) ([]any, error) {
+	m, ok := item.(*v1.TransferSMTPProvider)
 	if !ok {
 		return nil, transfer.ErrKind
 	}
 	r := &db.SmtpProvider{InstanceID: at.InstanceID}
-	AssignMovedSMTPProvider(r, m)
+	AssignTransferSMTPProvider(r, m)
 	if r.CreationDate.IsZero() {
 		r.CreationDate = at.Now
 	}

@@ -12,8 +12,8 @@ import (
 	time "time"
 )
 
-// AssignMovedUserGrant sets the columns of r to the fields that are present in m.
-func AssignMovedUserGrant(r *db.UserGrant, m *v1.UserGrant) {
+// AssignTransferUserGrant sets the columns of r to the fields that are present in m.
+func AssignTransferUserGrant(r *db.UserGrant, m *v1.TransferUserGrant) {
 	if v0 := m.GetId(); v0 != "" {
 		r.ID = v0
 	}
@@ -41,15 +41,15 @@ func AssignMovedUserGrant(r *db.UserGrant, m *v1.UserGrant) {
 	}
 }
 
-// answerMovedUserGrant is what a MovedUserGrant is made of.
-type answerMovedUserGrant struct {
-	m  v1.UserGrant
+// answerTransferUserGrant is what a TransferUserGrant is made of.
+type answerTransferUserGrant struct {
+	m  v1.TransferUserGrant
 	p0 timestamppb.Timestamp
 }
 
-// NewMovedUserGrant returns the answer that shows r.
-func NewMovedUserGrant(r *db.UserGrant) *v1.UserGrant {
-	b := &answerMovedUserGrant{}
+// NewTransferUserGrant returns the answer that shows r.
+func NewTransferUserGrant(r *db.UserGrant) *v1.TransferUserGrant {
+	b := &answerTransferUserGrant{}
 	m := &b.m
 	m.Id = r.ID
 	m.OrgId = r.OrgID
@@ -67,10 +67,10 @@ var MovedUserGrants = &transfer.Kind{
 	Name: "userGrants", Other: "user_grants", Table: "user_grants", What: "user grant",
 	Event: "user.grant.imported", Aggregate: "user_grant",
 	Columns: []string{"id", "org_id", "user_id", "project_id", "project_grant_id", "role_keys", "state", "creation_date"},
-	New:     func() transfer.Item { return &v1.UserGrant{} },
-	Scan:    scanMovedUserGrant, Values: valuesMovedUserGrant,
+	New:     func() transfer.Item { return &v1.TransferUserGrant{} },
+	Scan:    scanTransferUserGrant, Values: valuesTransferUserGrant,
 	Names: func(item transfer.Item) (id, orgID string) {
-		m, _ := item.(*v1.UserGrant)
+		m, _ := item.(*v1.TransferUserGrant)
 		return m.GetId(), m.GetOrgId()
 	},
 	Export:   `SELECT t.id, t.org_id, t.user_id, t.project_id, t.project_grant_id, t.role_keys, t.state, t.creation_date FROM user_grants t WHERE t.instance_id = $1 AND t.org_id <> '' ORDER BY t.id`,
@@ -101,19 +101,19 @@ var MovedUserGrants = &transfer.Kind{
 	Marked:  `SELECT id, org_id, why FROM staged_user_grants WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
 }
 
-func scanMovedUserGrant(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
+func scanTransferUserGrant(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
 	r := &db.UserGrant{InstanceID: at.InstanceID}
 	err := row.Scan(&r.ID, &r.OrgID, &r.UserID, &r.ProjectID, &r.ProjectGrantID, &r.RoleKeys, &r.State, &r.CreationDate)
-	return NewMovedUserGrant(r), err
+	return NewTransferUserGrant(r), err
 }
 
-func valuesMovedUserGrant(item transfer.Item, at transfer.Arrival) ([]any, error) {
-	m, ok := item.(*v1.UserGrant)
+func valuesTransferUserGrant(item transfer.Item, at transfer.Arrival) ([]any, error) {
+	m, ok := item.(*v1.TransferUserGrant)
 	if !ok {
 		return nil, transfer.ErrKind
 	}
 	r := &db.UserGrant{InstanceID: at.InstanceID}
-	AssignMovedUserGrant(r, m)
+	AssignTransferUserGrant(r, m)
 	if r.CreationDate.IsZero() {
 		r.CreationDate = at.Now
 	}

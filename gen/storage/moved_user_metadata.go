@@ -12,8 +12,8 @@ import (
 	time "time"
 )
 
-// AssignMovedUserMetadata sets the columns of r to the fields that are present in m.
-func AssignMovedUserMetadata(r *db.UserMetadatum, m *v1.UserMetadata) {
+// AssignTransferUserMetadata sets the columns of r to the fields that are present in m.
+func AssignTransferUserMetadata(r *db.UserMetadatum, m *v1.TransferUserMetadata) {
 	if v0 := m.GetUserId(); v0 != "" {
 		r.UserID = v0
 	}
@@ -32,15 +32,15 @@ func AssignMovedUserMetadata(r *db.UserMetadatum, m *v1.UserMetadata) {
 	}
 }
 
-// answerMovedUserMetadata is what a MovedUserMetadata is made of.
-type answerMovedUserMetadata struct {
-	m  v1.UserMetadata
+// answerTransferUserMetadata is what a TransferUserMetadata is made of.
+type answerTransferUserMetadata struct {
+	m  v1.TransferUserMetadata
 	p0 timestamppb.Timestamp
 }
 
-// NewMovedUserMetadata returns the answer that shows r.
-func NewMovedUserMetadata(r *db.UserMetadatum) *v1.UserMetadata {
-	b := &answerMovedUserMetadata{}
+// NewTransferUserMetadata returns the answer that shows r.
+func NewTransferUserMetadata(r *db.UserMetadatum) *v1.TransferUserMetadata {
+	b := &answerTransferUserMetadata{}
 	m := &b.m
 	m.UserId = r.UserID
 	m.Id = r.ID
@@ -57,10 +57,10 @@ var MovedUserMetadata = &transfer.Kind{
 	Name: "userMetadata", Other: "user_metadata", Table: "user_metadata", What: "metadata",
 	Event: "user.metadata.imported", Aggregate: "user",
 	Columns: []string{"user_id", "id", "id_folded", "org_id", "value", "creation_date"},
-	New:     func() transfer.Item { return &v1.UserMetadata{} },
-	Scan:    scanMovedUserMetadata, Values: valuesMovedUserMetadata,
+	New:     func() transfer.Item { return &v1.TransferUserMetadata{} },
+	Scan:    scanTransferUserMetadata, Values: valuesTransferUserMetadata,
 	Names: func(item transfer.Item) (id, orgID string) {
-		m, _ := item.(*v1.UserMetadata)
+		m, _ := item.(*v1.TransferUserMetadata)
 		return m.GetUserId() + "/" + m.GetId(), m.GetOrgId()
 	},
 	Export:   `SELECT t.user_id, t.id, t.org_id, t.value, t.creation_date FROM user_metadata t WHERE t.instance_id = $1 AND t.org_id <> '' ORDER BY t.user_id, t.id`,
@@ -88,19 +88,19 @@ var MovedUserMetadata = &transfer.Kind{
 	Marked:  `SELECT user_id || '/' || id, org_id, why FROM staged_user_metadata WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
 }
 
-func scanMovedUserMetadata(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
+func scanTransferUserMetadata(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
 	r := &db.UserMetadatum{InstanceID: at.InstanceID}
 	err := row.Scan(&r.UserID, &r.ID, &r.OrgID, &r.Value, &r.CreationDate)
-	return NewMovedUserMetadata(r), err
+	return NewTransferUserMetadata(r), err
 }
 
-func valuesMovedUserMetadata(item transfer.Item, at transfer.Arrival) ([]any, error) {
-	m, ok := item.(*v1.UserMetadata)
+func valuesTransferUserMetadata(item transfer.Item, at transfer.Arrival) ([]any, error) {
+	m, ok := item.(*v1.TransferUserMetadata)
 	if !ok {
 		return nil, transfer.ErrKind
 	}
 	r := &db.UserMetadatum{InstanceID: at.InstanceID}
-	AssignMovedUserMetadata(r, m)
+	AssignTransferUserMetadata(r, m)
 	if r.CreationDate.IsZero() {
 		r.CreationDate = at.Now
 	}

@@ -13,8 +13,8 @@ import (
 	time "time"
 )
 
-// AssignMovedUser sets the columns of r to the fields that are present in m.
-func AssignMovedUser(r *db.UserRow, m *v1.User) {
+// AssignTransferUser sets the columns of r to the fields that are present in m.
+func AssignTransferUser(r *db.UserRow, m *v1.TransferUser) {
 	if v0 := m.GetId(); v0 != "" {
 		r.ID = v0
 	}
@@ -26,7 +26,7 @@ func AssignMovedUser(r *db.UserRow, m *v1.User) {
 		r.Username = v0
 	}
 	switch v0 := m.GetType().(type) {
-	case *v1.User_Human:
+	case *v1.TransferUser_Human:
 		r.UserType = v3alpha.UserType_USER_TYPE_HUMAN
 		if v1 := v0.Human.GetProfile(); v1 != nil {
 			if v2 := v1.GetGivenName(); v2 != "" {
@@ -99,7 +99,7 @@ func AssignMovedUser(r *db.UserRow, m *v1.User) {
 				r.Country = v2
 			}
 		}
-	case *v1.User_Service:
+	case *v1.TransferUser_Service:
 		r.UserType = v3alpha.UserType_USER_TYPE_SERVICE
 		if v1 := v0.Service.GetName(); v1 != "" {
 			r.DisplayName = v1
@@ -146,9 +146,9 @@ func AssignMovedUser(r *db.UserRow, m *v1.User) {
 	}
 }
 
-// answerMovedUser is what a MovedUser is made of.
-type answerMovedUser struct {
-	m  v1.User
+// answerTransferUser is what a TransferUser is made of.
+type answerTransferUser struct {
+	m  v1.TransferUser
 	p0 v3alpha.Human
 	p1 v3alpha.Profile
 	p2 v3alpha.Email
@@ -159,9 +159,9 @@ type answerMovedUser struct {
 	p7 timestamppb.Timestamp
 }
 
-// NewMovedUser returns the answer that shows r.
-func NewMovedUser(r *db.UserRow) *v1.User {
-	b := &answerMovedUser{}
+// NewTransferUser returns the answer that shows r.
+func NewTransferUser(r *db.UserRow) *v1.TransferUser {
+	b := &answerTransferUser{}
 	m := &b.m
 	m.Id = r.ID
 	if r.OrgID != nil {
@@ -171,7 +171,7 @@ func NewMovedUser(r *db.UserRow) *v1.User {
 	switch {
 	case r.UserType == v3alpha.UserType_USER_TYPE_HUMAN:
 		mHuman := &b.p0
-		m.Type = &v1.User_Human{Human: mHuman}
+		m.Type = &v1.TransferUser_Human{Human: mHuman}
 		mHumanProfile := &b.p1
 		mHuman.Profile = mHumanProfile
 		mHumanProfile.GivenName = r.GivenName
@@ -203,7 +203,7 @@ func NewMovedUser(r *db.UserRow) *v1.User {
 		mHumanAddress.Country = r.Country
 	case r.UserType == v3alpha.UserType_USER_TYPE_SERVICE:
 		mService := &b.p5
-		m.Type = &v1.User_Service{Service: mService}
+		m.Type = &v1.TransferUser_Service{Service: mService}
 		mService.Name = r.DisplayName
 		mService.Description = r.Description
 		mService.AccessTokenType = r.AccessTokenType
@@ -228,10 +228,10 @@ var MovedUsers = &transfer.Kind{
 	Name: "users", Other: "users", Table: "users", What: "user",
 	Event: "user.imported", Aggregate: "user",
 	Columns: []string{"id", "org_id", "user_type", "state", "username", "username_folded", "given_name", "family_name", "middle_name", "nick_name", "display_name", "display_name_folded", "preferred_language", "profile_url", "picture_url", "website_url", "gender", "birthdate", "zoneinfo", "street_address", "locality", "region", "postal_code", "country", "email", "email_folded", "is_email_verified", "is_email_proven", "phone", "is_phone_verified", "password_hash", "password_changed", "password_change_required", "description", "access_token_type", "secret_hash", "schema_id", "schema_revision", "data", "creation_date"},
-	New:     func() transfer.Item { return &v1.User{} },
-	Scan:    scanMovedUser, Values: valuesMovedUser,
+	New:     func() transfer.Item { return &v1.TransferUser{} },
+	Scan:    scanTransferUser, Values: valuesTransferUser,
 	Names: func(item transfer.Item) (id, orgID string) {
-		m, _ := item.(*v1.User)
+		m, _ := item.(*v1.TransferUser)
 		return m.GetId(), m.GetOrgId()
 	},
 	Export:   `SELECT t.id, t.org_id, t.user_type, t.state, t.username, t.given_name, t.family_name, t.middle_name, t.nick_name, t.display_name, t.preferred_language, t.profile_url, t.picture_url, t.website_url, t.gender, t.birthdate, t.zoneinfo, t.street_address, t.locality, t.region, t.postal_code, t.country, t.email, t.is_email_verified, t.is_email_proven, t.phone, t.is_phone_verified, t.password_hash, t.password_changed, t.password_change_required, t.description, t.access_token_type, t.secret_hash, t.schema_id, t.schema_revision, t.data, t.creation_date FROM users t WHERE t.instance_id = $1 AND t.org_id <> '' ORDER BY t.id`,
@@ -259,7 +259,7 @@ var MovedUsers = &transfer.Kind{
 	Marked:  `SELECT id, org_id, why FROM staged_users WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
 }
 
-func scanMovedUser(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
+func scanTransferUser(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
 	r := &db.UserRow{InstanceID: at.InstanceID}
 	err := row.Scan(&r.ID, &r.OrgID, &r.UserType, &r.State, &r.Username, &r.GivenName, &r.FamilyName, &r.MiddleName, &r.NickName, &r.DisplayName, &r.PreferredLanguage, &r.ProfileUrl, &r.PictureUrl, &r.WebsiteUrl, &r.Gender, &r.Birthdate, &r.Zoneinfo, &r.StreetAddress, &r.Locality, &r.Region, &r.PostalCode, &r.Country, &r.Email, &r.IsEmailVerified, &r.IsEmailProven, &r.Phone, &r.IsPhoneVerified, &r.PasswordHash, &r.PasswordChanged, &r.PasswordChangeRequired, &r.Description, &r.AccessTokenType, &r.SecretHash, &r.SchemaID, &r.SchemaRevision, &r.Data, &r.CreationDate)
 	if !asked.Passwords {
@@ -268,16 +268,16 @@ func scanMovedUser(row v5.CollectableRow, asked transfer.Asked, at transfer.Arri
 	if !asked.Secrets {
 		r.SecretHash = nil
 	}
-	return NewMovedUser(r), err
+	return NewTransferUser(r), err
 }
 
-func valuesMovedUser(item transfer.Item, at transfer.Arrival) ([]any, error) {
-	m, ok := item.(*v1.User)
+func valuesTransferUser(item transfer.Item, at transfer.Arrival) ([]any, error) {
+	m, ok := item.(*v1.TransferUser)
 	if !ok {
 		return nil, transfer.ErrKind
 	}
 	r := &db.UserRow{InstanceID: at.InstanceID}
-	AssignMovedUser(r, m)
+	AssignTransferUser(r, m)
 	if r.CreationDate.IsZero() {
 		r.CreationDate = at.Now
 	}

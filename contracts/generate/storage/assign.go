@@ -16,9 +16,6 @@ var unreachable = []string{"instance_id", "id", "org_id", "sequence", "creation_
 // assign writes the function that sets the columns of a row to the fields of a request.
 func (w *writer) assign(message *protogen.Message) {
 	name := message.GoIdent.GoName
-	if w.moving {
-		name = "Moved" + name
-	}
 	w.P("// Assign", name, " sets the columns of r to the fields that are present in m.")
 	w.P("func Assign", name, "(r ", w.row, ", m *", message.GoIdent, ") {")
 	nodes, err := w.nodes(message)

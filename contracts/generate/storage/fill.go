@@ -17,9 +17,6 @@ func (w *writer) fill(message *protogen.Message) {
 		w.errs = append(w.errs, err)
 	}
 	name := message.GoIdent.GoName
-	if w.moving {
-		name = "Moved" + name
-	}
 	b := &block{name: "answer" + name, names: map[*node]string{}}
 	b.collect(nodes)
 	w.P("// ", b.name, " is what a ", name, " is made of.")

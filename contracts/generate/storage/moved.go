@@ -47,11 +47,11 @@ func (c *contract) findMoved(plugin *protogen.Plugin, found *models) ([]*moved, 
 	}
 	for _, file := range plugin.Files {
 		for _, message := range file.Messages {
-			if message.Desc.FullName() != "writ.transfer.v1.File" {
+			if message.Desc.FullName() != "writ.transfer.v1.TransferFile" {
 				continue
 			}
 			for _, list := range message.Fields {
-				if list.Message == nil {
+				if list.Message == nil || !list.Desc.IsList() {
 					continue
 				}
 				m, err := c.moved(list, found)
@@ -69,7 +69,7 @@ func (c *contract) findMoved(plugin *protogen.Plugin, found *models) ([]*moved, 
 	for _, t := range c.tables {
 		moves := slices.ContainsFunc(all, func(m *moved) bool { return m.options.GetTable() == t.GetName() })
 		if len(all) > 0 && moves == (t.GetStays() != "") {
-			errs = append(errs, fmt.Errorf("the table %s is in writ.transfer.v1.File or says why it stays", t.GetName()))
+			errs = append(errs, fmt.Errorf("the table %s is in writ.transfer.v1.TransferFile or says why it stays", t.GetName()))
 		}
 	}
 	return all, errors.Join(errs...)
@@ -203,7 +203,7 @@ func (w *writer) movedKind(m *moved, item string) {
 	}
 	w.P("Columns: []string{", strings.Join(columns, ", "), "},")
 	w.P("New: func() ", transferPackage.Ident("Item"), " { return &", m.message.GoIdent, "{} },")
-	w.P("Scan: scanMoved", item, ", Values: valuesMoved", item, ",")
+	w.P("Scan: scan", item, ", Values: values", item, ",")
 	w.P("Names: func(item ", transferPackage.Ident("Item"), ") (id, orgID string) {")
 	w.P("m, _ := item.(*", m.message.GoIdent, ")")
 	var ids []string
@@ -264,7 +264,7 @@ func (w *writer) sealedPlace(m *moved) string {
 }
 
 func (w *writer) movedScan(m *moved, item string) {
-	w.P("func scanMoved", item, "(row ", pgxPackage.Ident("CollectableRow"), ", asked ", transferPackage.Ident("Asked"), ", at ", transferPackage.Ident("Arrival"), ") (", transferPackage.Ident("Item"), ", error) {")
+	w.P("func scan", item, "(row ", pgxPackage.Ident("CollectableRow"), ", asked ", transferPackage.Ident("Asked"), ", at ", transferPackage.Ident("Arrival"), ") (", transferPackage.Ident("Item"), ", error) {")
 	w.P("r := ", strings.Replace(w.row, "*", "&", 1), "{InstanceID: at.InstanceID}")
 	var targets []string
 	for _, c := range m.exported() {
@@ -279,7 +279,7 @@ func (w *writer) movedScan(m *moved, item string) {
 			w.P("if err == nil { err = ", transferPackage.Ident("Open"), "(at.Sealer, &r.", n.column.Go, ", ", w.sealedPlace(m), ") }")
 		}
 	})
-	w.P("return NewMoved", item, "(r), err")
+	w.P("return New", item, "(r), err")
 	w.P("}")
 	w.P()
 }
@@ -289,11 +289,11 @@ var askedName = map[storagev1.Asked]string{
 }
 
 func (w *writer) movedValues(m *moved, item string) {
-	w.P("func valuesMoved", item, "(item ", transferPackage.Ident("Item"), ", at ", transferPackage.Ident("Arrival"), ") ([]any, error) {")
+	w.P("func values", item, "(item ", transferPackage.Ident("Item"), ", at ", transferPackage.Ident("Arrival"), ") ([]any, error) {")
 	w.P("m, ok := item.(*", m.message.GoIdent, ")")
 	w.P("if !ok { return nil, ", transferPackage.Ident("ErrKind"), " }")
 	w.P("r := ", strings.Replace(w.row, "*", "&", 1), "{InstanceID: at.InstanceID}")
-	w.P("AssignMoved", item, "(r, m)")
+	w.P("Assign", item, "(r, m)")
 	if m.has("creation_date") {
 		w.P("if r.CreationDate.IsZero() { r.CreationDate = at.Now }")
 	}

@@ -6,7 +6,7 @@
 
 // Package writ.transfer.v1 says what moves between installations, and how it is written
 // down: the files that export makes and import takes (document 2, "Administrative export",
-// "Administrative import"). A file is one object of JSON with a list for each field of File.
+// "Administrative import"). A file is one object of JSON with a list for each field of TransferFile.
 // A resource is written as it is created, with what else there is of it: its ID, state and
 // date. contracts/generate/storage fails if a column of a table neither is here nor left
 // out by name.
@@ -41,64 +41,180 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// File is what is in a file. The lists may come in any order, and each more than once, so that files
+// OperationType is what an operation does.
+type OperationType int32
+
+const (
+	// Not a type.
+	OperationType_OPERATION_TYPE_UNSPECIFIED OperationType = 0
+	// It exports.
+	OperationType_OPERATION_TYPE_EXPORT OperationType = 1
+	// It imports.
+	OperationType_OPERATION_TYPE_IMPORT OperationType = 2
+)
+
+// Enum value maps for OperationType.
+var (
+	OperationType_name = map[int32]string{
+		0: "OPERATION_TYPE_UNSPECIFIED",
+		1: "OPERATION_TYPE_EXPORT",
+		2: "OPERATION_TYPE_IMPORT",
+	}
+	OperationType_value = map[string]int32{
+		"OPERATION_TYPE_UNSPECIFIED": 0,
+		"OPERATION_TYPE_EXPORT":      1,
+		"OPERATION_TYPE_IMPORT":      2,
+	}
+)
+
+func (x OperationType) Enum() *OperationType {
+	p := new(OperationType)
+	*p = x
+	return p
+}
+
+func (x OperationType) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (OperationType) Descriptor() protoreflect.EnumDescriptor {
+	return file_writ_transfer_v1_transfer_proto_enumTypes[0].Descriptor()
+}
+
+func (OperationType) Type() protoreflect.EnumType {
+	return &file_writ_transfer_v1_transfer_proto_enumTypes[0]
+}
+
+func (x OperationType) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use OperationType.Descriptor instead.
+func (OperationType) EnumDescriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{0}
+}
+
+// OperationState is how far an operation is.
+type OperationState int32
+
+const (
+	// Not a state.
+	OperationState_OPERATION_STATE_UNSPECIFIED OperationState = 0
+	// It runs.
+	OperationState_OPERATION_STATE_RUNNING OperationState = 1
+	// It did what it was asked for.
+	OperationState_OPERATION_STATE_SUCCEEDED OperationState = 2
+	// It failed, and left nothing.
+	OperationState_OPERATION_STATE_FAILED OperationState = 3
+	// It was cancelled, and left nothing.
+	OperationState_OPERATION_STATE_CANCELED OperationState = 4
+)
+
+// Enum value maps for OperationState.
+var (
+	OperationState_name = map[int32]string{
+		0: "OPERATION_STATE_UNSPECIFIED",
+		1: "OPERATION_STATE_RUNNING",
+		2: "OPERATION_STATE_SUCCEEDED",
+		3: "OPERATION_STATE_FAILED",
+		4: "OPERATION_STATE_CANCELED",
+	}
+	OperationState_value = map[string]int32{
+		"OPERATION_STATE_UNSPECIFIED": 0,
+		"OPERATION_STATE_RUNNING":     1,
+		"OPERATION_STATE_SUCCEEDED":   2,
+		"OPERATION_STATE_FAILED":      3,
+		"OPERATION_STATE_CANCELED":    4,
+	}
+)
+
+func (x OperationState) Enum() *OperationState {
+	p := new(OperationState)
+	*p = x
+	return p
+}
+
+func (x OperationState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (OperationState) Descriptor() protoreflect.EnumDescriptor {
+	return file_writ_transfer_v1_transfer_proto_enumTypes[1].Descriptor()
+}
+
+func (OperationState) Type() protoreflect.EnumType {
+	return &file_writ_transfer_v1_transfer_proto_enumTypes[1]
+}
+
+func (x OperationState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use OperationState.Descriptor instead.
+func (OperationState) EnumDescriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{1}
+}
+
+// TransferFile is what is in a file. The lists may come in any order, and each more than once, so that files
 // of any size can be written and read as a stream; rows that refer to one another find each other.
-type File struct {
+type TransferFile struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The version of the shape: 1.
 	Version uint32 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	// The organizations.
-	Organizations []*Organization `protobuf:"bytes,2,rep,name=organizations,proto3" json:"organizations,omitempty"`
+	Organizations []*TransferOrganization `protobuf:"bytes,2,rep,name=organizations,proto3" json:"organizations,omitempty"`
 	// Their domains.
-	Domains []*Domain `protobuf:"bytes,3,rep,name=domains,proto3" json:"domains,omitempty"`
+	Domains []*TransferDomain `protobuf:"bytes,3,rep,name=domains,proto3" json:"domains,omitempty"`
 	// What they set.
-	Settings []*Setting `protobuf:"bytes,4,rep,name=settings,proto3" json:"settings,omitempty"`
+	Settings []*TransferSetting `protobuf:"bytes,4,rep,name=settings,proto3" json:"settings,omitempty"`
 	// The pictures of their branding.
-	SettingImages []*SettingImage `protobuf:"bytes,5,rep,name=setting_images,json=settingImages,proto3" json:"setting_images,omitempty"`
+	SettingImages []*TransferSettingImage `protobuf:"bytes,5,rep,name=setting_images,json=settingImages,proto3" json:"setting_images,omitempty"`
 	// Their identity providers.
-	Idps []*IDP `protobuf:"bytes,6,rep,name=idps,proto3" json:"idps,omitempty"`
+	Idps []*TransferIDP `protobuf:"bytes,6,rep,name=idps,proto3" json:"idps,omitempty"`
 	// Their SMTP providers.
-	SmtpProviders []*SMTPProvider `protobuf:"bytes,7,rep,name=smtp_providers,json=smtpProviders,proto3" json:"smtp_providers,omitempty"`
+	SmtpProviders []*TransferSMTPProvider `protobuf:"bytes,7,rep,name=smtp_providers,json=smtpProviders,proto3" json:"smtp_providers,omitempty"`
 	// Their SMS providers.
-	SmsProviders []*SMSProvider `protobuf:"bytes,8,rep,name=sms_providers,json=smsProviders,proto3" json:"sms_providers,omitempty"`
+	SmsProviders []*TransferSMSProvider `protobuf:"bytes,8,rep,name=sms_providers,json=smsProviders,proto3" json:"sms_providers,omitempty"`
 	// Their users.
-	Users []*User `protobuf:"bytes,9,rep,name=users,proto3" json:"users,omitempty"`
+	Users []*TransferUser `protobuf:"bytes,9,rep,name=users,proto3" json:"users,omitempty"`
 	// The metadata of users.
-	UserMetadata []*UserMetadata `protobuf:"bytes,10,rep,name=user_metadata,json=userMetadata,proto3" json:"user_metadata,omitempty"`
+	UserMetadata []*TransferUserMetadata `protobuf:"bytes,10,rep,name=user_metadata,json=userMetadata,proto3" json:"user_metadata,omitempty"`
 	// The second factors of users.
-	Authenticators []*Authenticator `protobuf:"bytes,11,rep,name=authenticators,proto3" json:"authenticators,omitempty"`
+	Authenticators []*TransferAuthenticator `protobuf:"bytes,11,rep,name=authenticators,proto3" json:"authenticators,omitempty"`
 	// The accounts of users at identity providers.
-	IdpLinks []*IDPLink `protobuf:"bytes,12,rep,name=idp_links,json=idpLinks,proto3" json:"idp_links,omitempty"`
+	IdpLinks []*TransferIDPLink `protobuf:"bytes,12,rep,name=idp_links,json=idpLinks,proto3" json:"idp_links,omitempty"`
 	// The projects.
-	Projects []*Project `protobuf:"bytes,13,rep,name=projects,proto3" json:"projects,omitempty"`
+	Projects []*TransferProject `protobuf:"bytes,13,rep,name=projects,proto3" json:"projects,omitempty"`
 	// The roles of projects.
-	ProjectRoles []*Role `protobuf:"bytes,14,rep,name=project_roles,json=projectRoles,proto3" json:"project_roles,omitempty"`
+	ProjectRoles []*TransferRole `protobuf:"bytes,14,rep,name=project_roles,json=projectRoles,proto3" json:"project_roles,omitempty"`
 	// The applications of projects.
-	Apps []*App `protobuf:"bytes,15,rep,name=apps,proto3" json:"apps,omitempty"`
+	Apps []*TransferApp `protobuf:"bytes,15,rep,name=apps,proto3" json:"apps,omitempty"`
 	// The projects that other organizations may use.
-	ProjectGrants []*ProjectGrant `protobuf:"bytes,16,rep,name=project_grants,json=projectGrants,proto3" json:"project_grants,omitempty"`
+	ProjectGrants []*TransferProjectGrant `protobuf:"bytes,16,rep,name=project_grants,json=projectGrants,proto3" json:"project_grants,omitempty"`
 	// The roles of users in projects.
-	UserGrants []*UserGrant `protobuf:"bytes,17,rep,name=user_grants,json=userGrants,proto3" json:"user_grants,omitempty"`
+	UserGrants []*TransferUserGrant `protobuf:"bytes,17,rep,name=user_grants,json=userGrants,proto3" json:"user_grants,omitempty"`
 	// Who manages organizations, projects and grants of projects.
-	Memberships   []*Membership `protobuf:"bytes,18,rep,name=memberships,proto3" json:"memberships,omitempty"`
+	Memberships []*TransferMembership `protobuf:"bytes,18,rep,name=memberships,proto3" json:"memberships,omitempty"`
+	// What was exported and what was not; imports ignore it.
+	Summary       *Summary `protobuf:"bytes,19,opt,name=summary,proto3" json:"summary,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *File) Reset() {
-	*x = File{}
+func (x *TransferFile) Reset() {
+	*x = TransferFile{}
 	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *File) String() string {
+func (x *TransferFile) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*File) ProtoMessage() {}
+func (*TransferFile) ProtoMessage() {}
 
-func (x *File) ProtoReflect() protoreflect.Message {
+func (x *TransferFile) ProtoReflect() protoreflect.Message {
 	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -110,139 +226,812 @@ func (x *File) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use File.ProtoReflect.Descriptor instead.
-func (*File) Descriptor() ([]byte, []int) {
+// Deprecated: Use TransferFile.ProtoReflect.Descriptor instead.
+func (*TransferFile) Descriptor() ([]byte, []int) {
 	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{0}
 }
 
-func (x *File) GetVersion() uint32 {
+func (x *TransferFile) GetVersion() uint32 {
 	if x != nil {
 		return x.Version
 	}
 	return 0
 }
 
-func (x *File) GetOrganizations() []*Organization {
+func (x *TransferFile) GetOrganizations() []*TransferOrganization {
 	if x != nil {
 		return x.Organizations
 	}
 	return nil
 }
 
-func (x *File) GetDomains() []*Domain {
+func (x *TransferFile) GetDomains() []*TransferDomain {
 	if x != nil {
 		return x.Domains
 	}
 	return nil
 }
 
-func (x *File) GetSettings() []*Setting {
+func (x *TransferFile) GetSettings() []*TransferSetting {
 	if x != nil {
 		return x.Settings
 	}
 	return nil
 }
 
-func (x *File) GetSettingImages() []*SettingImage {
+func (x *TransferFile) GetSettingImages() []*TransferSettingImage {
 	if x != nil {
 		return x.SettingImages
 	}
 	return nil
 }
 
-func (x *File) GetIdps() []*IDP {
+func (x *TransferFile) GetIdps() []*TransferIDP {
 	if x != nil {
 		return x.Idps
 	}
 	return nil
 }
 
-func (x *File) GetSmtpProviders() []*SMTPProvider {
+func (x *TransferFile) GetSmtpProviders() []*TransferSMTPProvider {
 	if x != nil {
 		return x.SmtpProviders
 	}
 	return nil
 }
 
-func (x *File) GetSmsProviders() []*SMSProvider {
+func (x *TransferFile) GetSmsProviders() []*TransferSMSProvider {
 	if x != nil {
 		return x.SmsProviders
 	}
 	return nil
 }
 
-func (x *File) GetUsers() []*User {
+func (x *TransferFile) GetUsers() []*TransferUser {
 	if x != nil {
 		return x.Users
 	}
 	return nil
 }
 
-func (x *File) GetUserMetadata() []*UserMetadata {
+func (x *TransferFile) GetUserMetadata() []*TransferUserMetadata {
 	if x != nil {
 		return x.UserMetadata
 	}
 	return nil
 }
 
-func (x *File) GetAuthenticators() []*Authenticator {
+func (x *TransferFile) GetAuthenticators() []*TransferAuthenticator {
 	if x != nil {
 		return x.Authenticators
 	}
 	return nil
 }
 
-func (x *File) GetIdpLinks() []*IDPLink {
+func (x *TransferFile) GetIdpLinks() []*TransferIDPLink {
 	if x != nil {
 		return x.IdpLinks
 	}
 	return nil
 }
 
-func (x *File) GetProjects() []*Project {
+func (x *TransferFile) GetProjects() []*TransferProject {
 	if x != nil {
 		return x.Projects
 	}
 	return nil
 }
 
-func (x *File) GetProjectRoles() []*Role {
+func (x *TransferFile) GetProjectRoles() []*TransferRole {
 	if x != nil {
 		return x.ProjectRoles
 	}
 	return nil
 }
 
-func (x *File) GetApps() []*App {
+func (x *TransferFile) GetApps() []*TransferApp {
 	if x != nil {
 		return x.Apps
 	}
 	return nil
 }
 
-func (x *File) GetProjectGrants() []*ProjectGrant {
+func (x *TransferFile) GetProjectGrants() []*TransferProjectGrant {
 	if x != nil {
 		return x.ProjectGrants
 	}
 	return nil
 }
 
-func (x *File) GetUserGrants() []*UserGrant {
+func (x *TransferFile) GetUserGrants() []*TransferUserGrant {
 	if x != nil {
 		return x.UserGrants
 	}
 	return nil
 }
 
-func (x *File) GetMemberships() []*Membership {
+func (x *TransferFile) GetMemberships() []*TransferMembership {
 	if x != nil {
 		return x.Memberships
 	}
 	return nil
 }
 
-// Organization is an organization.
-type Organization struct {
+func (x *TransferFile) GetSummary() *Summary {
+	if x != nil {
+		return x.Summary
+	}
+	return nil
+}
+
+// Summary is what an export came to.
+type Summary struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When what is in the file was so.
+	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	// What is in the file.
+	Carried []*Carried `protobuf:"bytes,2,rep,name=carried,proto3" json:"carried,omitempty"`
+	// What is not, and why.
+	Behind        []*Behind `protobuf:"bytes,3,rep,name=behind,proto3" json:"behind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Summary) Reset() {
+	*x = Summary{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Summary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Summary) ProtoMessage() {}
+
+func (x *Summary) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Summary.ProtoReflect.Descriptor instead.
+func (*Summary) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Summary) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *Summary) GetCarried() []*Carried {
+	if x != nil {
+		return x.Carried
+	}
+	return nil
+}
+
+func (x *Summary) GetBehind() []*Behind {
+	if x != nil {
+		return x.Behind
+	}
+	return nil
+}
+
+// Carried is how much of a kind of an organization was carried.
+type Carried struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The list of the file.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// How many.
+	Count         uint64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Carried) Reset() {
+	*x = Carried{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Carried) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Carried) ProtoMessage() {}
+
+func (x *Carried) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Carried.ProtoReflect.Descriptor instead.
+func (*Carried) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Carried) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Carried) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// Behind is what is not carried, and why.
+type Behind struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The list of the file, or what has none.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The organization; empty for the instance.
+	OrgId string `protobuf:"bytes,2,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
+	// How many.
+	Count uint64 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	// Why, in a word.
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Why, in a sentence.
+	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Behind) Reset() {
+	*x = Behind{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Behind) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Behind) ProtoMessage() {}
+
+func (x *Behind) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Behind.ProtoReflect.Descriptor instead.
+func (*Behind) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Behind) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Behind) GetOrgId() string {
+	if x != nil {
+		return x.OrgId
+	}
+	return ""
+}
+
+func (x *Behind) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Behind) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Behind) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// ImportReport is what an import came to.
+type ImportReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The import; its events name it.
+	ImportId string `protobuf:"bytes,1,opt,name=import_id,json=importId,proto3" json:"import_id,omitempty"`
+	// Whether nothing was changed because that was asked for.
+	DryRun bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// What became of the lists, by organization.
+	Outcomes []*Outcome `protobuf:"bytes,3,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
+	// What was not carried over, and why; at most 1000 of them.
+	NotCarried []*Lost `protobuf:"bytes,4,rep,name=not_carried,json=notCarried,proto3" json:"not_carried,omitempty"`
+	// How many that are.
+	TotalNotCarried uint64 `protobuf:"varint,5,opt,name=total_not_carried,json=totalNotCarried,proto3" json:"total_not_carried,omitempty"`
+	// Members of the file that are not known, and so were ignored; at most 1000 of them.
+	Ignored       []string `protobuf:"bytes,6,rep,name=ignored,proto3" json:"ignored,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportReport) Reset() {
+	*x = ImportReport{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportReport) ProtoMessage() {}
+
+func (x *ImportReport) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportReport.ProtoReflect.Descriptor instead.
+func (*ImportReport) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ImportReport) GetImportId() string {
+	if x != nil {
+		return x.ImportId
+	}
+	return ""
+}
+
+func (x *ImportReport) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *ImportReport) GetOutcomes() []*Outcome {
+	if x != nil {
+		return x.Outcomes
+	}
+	return nil
+}
+
+func (x *ImportReport) GetNotCarried() []*Lost {
+	if x != nil {
+		return x.NotCarried
+	}
+	return nil
+}
+
+func (x *ImportReport) GetTotalNotCarried() uint64 {
+	if x != nil {
+		return x.TotalNotCarried
+	}
+	return 0
+}
+
+func (x *ImportReport) GetIgnored() []string {
+	if x != nil {
+		return x.Ignored
+	}
+	return nil
+}
+
+// Outcome is what became of a kind of things of an organization.
+type Outcome struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The organization.
+	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
+	// The list of the file.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// How many are new.
+	Created uint64 `protobuf:"varint,3,opt,name=created,proto3" json:"created,omitempty"`
+	// How many were there and are changed.
+	Updated uint64 `protobuf:"varint,4,opt,name=updated,proto3" json:"updated,omitempty"`
+	// How many were there and stay as they are.
+	Skipped uint64 `protobuf:"varint,5,opt,name=skipped,proto3" json:"skipped,omitempty"`
+	// How many were not carried over.
+	NotCarried    uint64 `protobuf:"varint,6,opt,name=not_carried,json=notCarried,proto3" json:"not_carried,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Outcome) Reset() {
+	*x = Outcome{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Outcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Outcome) ProtoMessage() {}
+
+func (x *Outcome) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
+func (*Outcome) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Outcome) GetOrgId() string {
+	if x != nil {
+		return x.OrgId
+	}
+	return ""
+}
+
+func (x *Outcome) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Outcome) GetCreated() uint64 {
+	if x != nil {
+		return x.Created
+	}
+	return 0
+}
+
+func (x *Outcome) GetUpdated() uint64 {
+	if x != nil {
+		return x.Updated
+	}
+	return 0
+}
+
+func (x *Outcome) GetSkipped() uint64 {
+	if x != nil {
+		return x.Skipped
+	}
+	return 0
+}
+
+func (x *Outcome) GetNotCarried() uint64 {
+	if x != nil {
+		return x.NotCarried
+	}
+	return 0
+}
+
+// Lost is something that was not carried over.
+type Lost struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The list of the file.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Its ID there.
+	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	// Its organization there.
+	OrgId string `protobuf:"bytes,3,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
+	// Why, in a word: EXISTS, ID_TAKEN, ID_USED, DUPLICATE, NAME_TAKEN, USER_NOT_FOUND, and so on.
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Why, in a sentence.
+	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lost) Reset() {
+	*x = Lost{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lost) ProtoMessage() {}
+
+func (x *Lost) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lost.ProtoReflect.Descriptor instead.
+func (*Lost) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Lost) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Lost) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Lost) GetOrgId() string {
+	if x != nil {
+		return x.OrgId
+	}
+	return ""
+}
+
+func (x *Lost) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Lost) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// TransferOperation is an export or import that runs by itself.
+type TransferOperation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The ID.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// What it is.
+	Type OperationType `protobuf:"varint,2,opt,name=type,proto3,enum=writ.transfer.v1.OperationType" json:"type,omitempty"`
+	// How far it is.
+	State OperationState `protobuf:"varint,3,opt,name=state,proto3,enum=writ.transfer.v1.OperationState" json:"state,omitempty"`
+	// How many items were read.
+	Items uint64 `protobuf:"varint,4,opt,name=items,proto3" json:"items,omitempty"`
+	// How many there are, once that is known.
+	Total uint64 `protobuf:"varint,5,opt,name=total,proto3" json:"total,omitempty"`
+	// How many bytes the result has, of an export that is answered; what is there can be read
+	// once it succeeded.
+	Size uint64 `protobuf:"varint,6,opt,name=size,proto3" json:"size,omitempty"`
+	// When it was asked for.
+	CreationDate *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=creation_date,json=creationDate,proto3" json:"creation_date,omitempty"`
+	// When something of this changed last.
+	ChangeDate *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=change_date,json=changeDate,proto3" json:"change_date,omitempty"`
+	// When it and its result are forgotten.
+	ExpirationDate *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=expiration_date,json=expirationDate,proto3" json:"expiration_date,omitempty"`
+	// What an import came to, when it succeeded or would have.
+	Report *ImportReport `protobuf:"bytes,10,opt,name=report,proto3" json:"report,omitempty"`
+	// What an export came to, when it succeeded.
+	Summary *Summary `protobuf:"bytes,11,opt,name=summary,proto3" json:"summary,omitempty"`
+	// What went wrong, when it failed.
+	Error         *OperationError `protobuf:"bytes,12,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TransferOperation) Reset() {
+	*x = TransferOperation{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TransferOperation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TransferOperation) ProtoMessage() {}
+
+func (x *TransferOperation) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TransferOperation.ProtoReflect.Descriptor instead.
+func (*TransferOperation) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *TransferOperation) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *TransferOperation) GetType() OperationType {
+	if x != nil {
+		return x.Type
+	}
+	return OperationType_OPERATION_TYPE_UNSPECIFIED
+}
+
+func (x *TransferOperation) GetState() OperationState {
+	if x != nil {
+		return x.State
+	}
+	return OperationState_OPERATION_STATE_UNSPECIFIED
+}
+
+func (x *TransferOperation) GetItems() uint64 {
+	if x != nil {
+		return x.Items
+	}
+	return 0
+}
+
+func (x *TransferOperation) GetTotal() uint64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *TransferOperation) GetSize() uint64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *TransferOperation) GetCreationDate() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreationDate
+	}
+	return nil
+}
+
+func (x *TransferOperation) GetChangeDate() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ChangeDate
+	}
+	return nil
+}
+
+func (x *TransferOperation) GetExpirationDate() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpirationDate
+	}
+	return nil
+}
+
+func (x *TransferOperation) GetReport() *ImportReport {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
+func (x *TransferOperation) GetSummary() *Summary {
+	if x != nil {
+		return x.Summary
+	}
+	return nil
+}
+
+func (x *TransferOperation) GetError() *OperationError {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+// OperationError is why an operation failed.
+type OperationError struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why, in a word: what the refusal of the same call would have said.
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Why, in a sentence.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperationError) Reset() {
+	*x = OperationError{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperationError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperationError) ProtoMessage() {}
+
+func (x *OperationError) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperationError.ProtoReflect.Descriptor instead.
+func (*OperationError) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *OperationError) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *OperationError) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// TransferOrganization is an organization.
+type TransferOrganization struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -256,21 +1045,21 @@ type Organization struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Organization) Reset() {
-	*x = Organization{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[1]
+func (x *TransferOrganization) Reset() {
+	*x = TransferOrganization{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Organization) String() string {
+func (x *TransferOrganization) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Organization) ProtoMessage() {}
+func (*TransferOrganization) ProtoMessage() {}
 
-func (x *Organization) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[1]
+func (x *TransferOrganization) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -281,41 +1070,41 @@ func (x *Organization) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Organization.ProtoReflect.Descriptor instead.
-func (*Organization) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{1}
+// Deprecated: Use TransferOrganization.ProtoReflect.Descriptor instead.
+func (*TransferOrganization) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{9}
 }
 
-func (x *Organization) GetId() string {
+func (x *TransferOrganization) GetId() string {
 	if x != nil {
 		return x.Id
 	}
 	return ""
 }
 
-func (x *Organization) GetName() string {
+func (x *TransferOrganization) GetName() string {
 	if x != nil {
 		return x.Name
 	}
 	return ""
 }
 
-func (x *Organization) GetState() v3alpha.EffectiveState {
+func (x *TransferOrganization) GetState() v3alpha.EffectiveState {
 	if x != nil {
 		return x.State
 	}
 	return v3alpha.EffectiveState(0)
 }
 
-func (x *Organization) GetCreationDate() *timestamppb.Timestamp {
+func (x *TransferOrganization) GetCreationDate() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CreationDate
 	}
 	return nil
 }
 
-// Domain is a domain of an organization. What it proved it has proven: whoever imports vouches for that.
-type Domain struct {
+// TransferDomain is a domain of an organization. What it proved it has proven: whoever imports vouches for that.
+type TransferDomain struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -337,21 +1126,21 @@ type Domain struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Domain) Reset() {
-	*x = Domain{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[2]
+func (x *TransferDomain) Reset() {
+	*x = TransferDomain{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Domain) String() string {
+func (x *TransferDomain) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Domain) ProtoMessage() {}
+func (*TransferDomain) ProtoMessage() {}
 
-func (x *Domain) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[2]
+func (x *TransferDomain) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -362,69 +1151,69 @@ func (x *Domain) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Domain.ProtoReflect.Descriptor instead.
-func (*Domain) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{2}
+// Deprecated: Use TransferDomain.ProtoReflect.Descriptor instead.
+func (*TransferDomain) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{10}
 }
 
-func (x *Domain) GetId() string {
+func (x *TransferDomain) GetId() string {
 	if x != nil {
 		return x.Id
 	}
 	return ""
 }
 
-func (x *Domain) GetOrgId() string {
+func (x *TransferDomain) GetOrgId() string {
 	if x != nil {
 		return x.OrgId
 	}
 	return ""
 }
 
-func (x *Domain) GetDomain() string {
+func (x *TransferDomain) GetDomain() string {
 	if x != nil {
 		return x.Domain
 	}
 	return ""
 }
 
-func (x *Domain) GetIsVerified() bool {
+func (x *TransferDomain) GetIsVerified() bool {
 	if x != nil {
 		return x.IsVerified
 	}
 	return false
 }
 
-func (x *Domain) GetIsPrimary() bool {
+func (x *TransferDomain) GetIsPrimary() bool {
 	if x != nil {
 		return x.IsPrimary
 	}
 	return false
 }
 
-func (x *Domain) GetValidationType() v3alpha1.ValidationType {
+func (x *TransferDomain) GetValidationType() v3alpha1.ValidationType {
 	if x != nil {
 		return x.ValidationType
 	}
 	return v3alpha1.ValidationType(0)
 }
 
-func (x *Domain) GetValidationToken() string {
+func (x *TransferDomain) GetValidationToken() string {
 	if x != nil {
 		return x.ValidationToken
 	}
 	return ""
 }
 
-func (x *Domain) GetCreationDate() *timestamppb.Timestamp {
+func (x *TransferDomain) GetCreationDate() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CreationDate
 	}
 	return nil
 }
 
-// Setting is what an organization says itself about a subject.
-type Setting struct {
+// TransferSetting is what an organization says itself about a subject.
+type TransferSetting struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The organization it belongs to.
 	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
@@ -436,21 +1225,21 @@ type Setting struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Setting) Reset() {
-	*x = Setting{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[3]
+func (x *TransferSetting) Reset() {
+	*x = TransferSetting{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Setting) String() string {
+func (x *TransferSetting) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Setting) ProtoMessage() {}
+func (*TransferSetting) ProtoMessage() {}
 
-func (x *Setting) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[3]
+func (x *TransferSetting) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -461,34 +1250,34 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Setting.ProtoReflect.Descriptor instead.
-func (*Setting) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{3}
+// Deprecated: Use TransferSetting.ProtoReflect.Descriptor instead.
+func (*TransferSetting) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{11}
 }
 
-func (x *Setting) GetOrgId() string {
+func (x *TransferSetting) GetOrgId() string {
 	if x != nil {
 		return x.OrgId
 	}
 	return ""
 }
 
-func (x *Setting) GetSubject() string {
+func (x *TransferSetting) GetSubject() string {
 	if x != nil {
 		return x.Subject
 	}
 	return ""
 }
 
-func (x *Setting) GetProperties() *structpb.Struct {
+func (x *TransferSetting) GetProperties() *structpb.Struct {
 	if x != nil {
 		return x.Properties
 	}
 	return nil
 }
 
-// SettingImage is a picture of the branding of an organization.
-type SettingImage struct {
+// TransferSettingImage is a picture of the branding of an organization.
+type TransferSettingImage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The organization it belongs to.
 	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
@@ -504,21 +1293,21 @@ type SettingImage struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *SettingImage) Reset() {
-	*x = SettingImage{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[4]
+func (x *TransferSettingImage) Reset() {
+	*x = TransferSettingImage{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *SettingImage) String() string {
+func (x *TransferSettingImage) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*SettingImage) ProtoMessage() {}
+func (*TransferSettingImage) ProtoMessage() {}
 
-func (x *SettingImage) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[4]
+func (x *TransferSettingImage) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -529,48 +1318,48 @@ func (x *SettingImage) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use SettingImage.ProtoReflect.Descriptor instead.
-func (*SettingImage) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{4}
+// Deprecated: Use TransferSettingImage.ProtoReflect.Descriptor instead.
+func (*TransferSettingImage) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{12}
 }
 
-func (x *SettingImage) GetOrgId() string {
+func (x *TransferSettingImage) GetOrgId() string {
 	if x != nil {
 		return x.OrgId
 	}
 	return ""
 }
 
-func (x *SettingImage) GetSubject() string {
+func (x *TransferSettingImage) GetSubject() string {
 	if x != nil {
 		return x.Subject
 	}
 	return ""
 }
 
-func (x *SettingImage) GetProperty() string {
+func (x *TransferSettingImage) GetProperty() string {
 	if x != nil {
 		return x.Property
 	}
 	return ""
 }
 
-func (x *SettingImage) GetDigest() string {
+func (x *TransferSettingImage) GetDigest() string {
 	if x != nil {
 		return x.Digest
 	}
 	return ""
 }
 
-func (x *SettingImage) GetContent() []byte {
+func (x *TransferSettingImage) GetContent() []byte {
 	if x != nil {
 		return x.Content
 	}
 	return nil
 }
 
-// IDP is an identity provider of an organization.
-type IDP struct {
+// TransferIDP is an identity provider of an organization.
+type TransferIDP struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -618,21 +1407,21 @@ type IDP struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *IDP) Reset() {
-	*x = IDP{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[5]
+func (x *TransferIDP) Reset() {
+	*x = TransferIDP{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *IDP) String() string {
+func (x *TransferIDP) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*IDP) ProtoMessage() {}
+func (*TransferIDP) ProtoMessage() {}
 
-func (x *IDP) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[5]
+func (x *TransferIDP) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -643,160 +1432,160 @@ func (x *IDP) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use IDP.ProtoReflect.Descriptor instead.
-func (*IDP) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{5}
+// Deprecated: Use TransferIDP.ProtoReflect.Descriptor instead.
+func (*TransferIDP) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{13}
 }
 
-func (x *IDP) GetId() string {
+func (x *TransferIDP) GetId() string {
 	if x != nil {
 		return x.Id
 	}
 	return ""
 }
 
-func (x *IDP) GetOrgId() string {
+func (x *TransferIDP) GetOrgId() string {
 	if x != nil {
 		return x.OrgId
 	}
 	return ""
 }
 
-func (x *IDP) GetType() v3alpha2.ProviderType {
+func (x *TransferIDP) GetType() v3alpha2.ProviderType {
 	if x != nil {
 		return x.Type
 	}
 	return v3alpha2.ProviderType(0)
 }
 
-func (x *IDP) GetName() string {
+func (x *TransferIDP) GetName() string {
 	if x != nil {
 		return x.Name
 	}
 	return ""
 }
 
-func (x *IDP) GetStatePolicy() v3alpha.StatePolicy {
+func (x *TransferIDP) GetStatePolicy() v3alpha.StatePolicy {
 	if x != nil {
 		return x.StatePolicy
 	}
 	return v3alpha.StatePolicy(0)
 }
 
-func (x *IDP) GetOptions() *v3alpha2.Options {
+func (x *TransferIDP) GetOptions() *v3alpha2.Options {
 	if x != nil {
 		return x.Options
 	}
 	return nil
 }
 
-func (x *IDP) GetClientId() string {
+func (x *TransferIDP) GetClientId() string {
 	if x != nil {
 		return x.ClientId
 	}
 	return ""
 }
 
-func (x *IDP) GetClientSecret() []byte {
+func (x *TransferIDP) GetClientSecret() []byte {
 	if x != nil {
 		return x.ClientSecret
 	}
 	return nil
 }
 
-func (x *IDP) GetScopes() []string {
+func (x *TransferIDP) GetScopes() []string {
 	if x != nil {
 		return x.Scopes
 	}
 	return nil
 }
 
-func (x *IDP) GetIssuer() string {
+func (x *TransferIDP) GetIssuer() string {
 	if x != nil {
 		return x.Issuer
 	}
 	return ""
 }
 
-func (x *IDP) GetIsIdTokenMapping() bool {
+func (x *TransferIDP) GetIsIdTokenMapping() bool {
 	if x != nil {
 		return x.IsIdTokenMapping
 	}
 	return false
 }
 
-func (x *IDP) GetAuthorizationEndpoint() string {
+func (x *TransferIDP) GetAuthorizationEndpoint() string {
 	if x != nil {
 		return x.AuthorizationEndpoint
 	}
 	return ""
 }
 
-func (x *IDP) GetTokenEndpoint() string {
+func (x *TransferIDP) GetTokenEndpoint() string {
 	if x != nil {
 		return x.TokenEndpoint
 	}
 	return ""
 }
 
-func (x *IDP) GetUserEndpoint() string {
+func (x *TransferIDP) GetUserEndpoint() string {
 	if x != nil {
 		return x.UserEndpoint
 	}
 	return ""
 }
 
-func (x *IDP) GetIdAttribute() string {
+func (x *TransferIDP) GetIdAttribute() string {
 	if x != nil {
 		return x.IdAttribute
 	}
 	return ""
 }
 
-func (x *IDP) GetTenant() string {
+func (x *TransferIDP) GetTenant() string {
 	if x != nil {
 		return x.Tenant
 	}
 	return ""
 }
 
-func (x *IDP) GetIsEmailVerified() bool {
+func (x *TransferIDP) GetIsEmailVerified() bool {
 	if x != nil {
 		return x.IsEmailVerified
 	}
 	return false
 }
 
-func (x *IDP) GetTeamId() string {
+func (x *TransferIDP) GetTeamId() string {
 	if x != nil {
 		return x.TeamId
 	}
 	return ""
 }
 
-func (x *IDP) GetKeyId() string {
+func (x *TransferIDP) GetKeyId() string {
 	if x != nil {
 		return x.KeyId
 	}
 	return ""
 }
 
-func (x *IDP) GetPrivateKey() []byte {
+func (x *TransferIDP) GetPrivateKey() []byte {
 	if x != nil {
 		return x.PrivateKey
 	}
 	return nil
 }
 
-func (x *IDP) GetCreationDate() *timestamppb.Timestamp {
+func (x *TransferIDP) GetCreationDate() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CreationDate
 	}
 	return nil
 }
 
-// SMTPProvider is what an organization sends e-mails with.
-type SMTPProvider struct {
+// TransferSMTPProvider is what an organization sends e-mails with.
+type TransferSMTPProvider struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -844,21 +1633,21 @@ type SMTPProvider struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *SMTPProvider) Reset() {
-	*x = SMTPProvider{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[6]
+func (x *TransferSMTPProvider) Reset() {
+	*x = TransferSMTPProvider{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *SMTPProvider) String() string {
+func (x *TransferSMTPProvider) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*SMTPProvider) ProtoMessage() {}
+func (*TransferSMTPProvider) ProtoMessage() {}
 
-func (x *SMTPProvider) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[6]
+func (x *TransferSMTPProvider) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,160 +1658,160 @@ func (x *SMTPProvider) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use SMTPProvider.ProtoReflect.Descriptor instead.
-func (*SMTPProvider) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{6}
+// Deprecated: Use TransferSMTPProvider.ProtoReflect.Descriptor instead.
+func (*TransferSMTPProvider) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{14}
 }
 
-func (x *SMTPProvider) GetId() string {
+func (x *TransferSMTPProvider) GetId() string {
 	if x != nil {
 		return x.Id
 	}
 	return ""
 }
 
-func (x *SMTPProvider) GetOrgId() string {
+func (x *TransferSMTPProvider) GetOrgId() string {
 	if x != nil {
 		return x.OrgId
 	}
 	return ""
 }
 
-func (x *SMTPProvider) GetProviderType() string {
+func (x *TransferSMTPProvider) GetProviderType() string {
 	if x != nil {
 		return x.ProviderType
 	}
 	return ""
 }
 
-func (x *SMTPProvider) GetName() string {
+func (x *TransferSMTPProvider) GetName() string {
 	if x != nil {
 		return x.Name
 	}
 	return ""
 }
 
-func (x *SMTPProvider) GetDescription() string {
+func (x *TransferSMTPProvider) GetDescription() string {
 	if x != nil {
 		return x.Description
 	}
 	return ""
 }
 
-func (x *SMTPProvider) GetStatePolicy() v3alpha.StatePolicy {
+func (x *TransferSMTPProvider) GetStatePolicy() v3alpha.StatePolicy {
 	if x != nil {
 		return x.StatePolicy
 	}
 	return v3alpha.StatePolicy(0)
 }
 
-func (x *SMTPProvider) GetSenderAddress() string {
+func (x *TransferSMTPProvider) GetSenderAddress() string {
 	if x != nil {
 		return x.SenderAddress
 	}
 	return ""
 }
 
-func (x *SMTPProvider) GetSenderName() string {
+func (x *TransferSMTPProvider) GetSenderName() string {
 	if x != nil {
 		return x.SenderName
 	}
 	return ""
 }
 
-func (x *SMTPProvider) GetReplyToAddress() string {
+func (x *TransferSMTPProvider) GetReplyToAddress() string {
 	if x != nil {
 		return x.ReplyToAddress
 	}
 	return ""
 }
 
-func (x *SMTPProvider) GetHost() string {
+func (x *TransferSMTPProvider) GetHost() string {
 	if x != nil {
 		return x.Host
 	}
 	return ""
 }
 
-func (x *SMTPProvider) GetTls() v3alpha3.TLSMode {
+func (x *TransferSMTPProvider) GetTls() v3alpha3.TLSMode {
 	if x != nil {
 		return x.Tls
 	}
 	return v3alpha3.TLSMode(0)
 }
 
-func (x *SMTPProvider) GetAuth() v3alpha3.AuthMechanism {
+func (x *TransferSMTPProvider) GetAuth() v3alpha3.AuthMechanism {
 	if x != nil {
 		return x.Auth
 	}
 	return v3alpha3.AuthMechanism(0)
 }
 
-func (x *SMTPProvider) GetUsername() string {
+func (x *TransferSMTPProvider) GetUsername() string {
 	if x != nil {
 		return x.Username
 	}
 	return ""
 }
 
-func (x *SMTPProvider) GetPassword() []byte {
+func (x *TransferSMTPProvider) GetPassword() []byte {
 	if x != nil {
 		return x.Password
 	}
 	return nil
 }
 
-func (x *SMTPProvider) GetTokenEndpoint() string {
+func (x *TransferSMTPProvider) GetTokenEndpoint() string {
 	if x != nil {
 		return x.TokenEndpoint
 	}
 	return ""
 }
 
-func (x *SMTPProvider) GetClientId() string {
+func (x *TransferSMTPProvider) GetClientId() string {
 	if x != nil {
 		return x.ClientId
 	}
 	return ""
 }
 
-func (x *SMTPProvider) GetClientSecret() []byte {
+func (x *TransferSMTPProvider) GetClientSecret() []byte {
 	if x != nil {
 		return x.ClientSecret
 	}
 	return nil
 }
 
-func (x *SMTPProvider) GetScopes() []string {
+func (x *TransferSMTPProvider) GetScopes() []string {
 	if x != nil {
 		return x.Scopes
 	}
 	return nil
 }
 
-func (x *SMTPProvider) GetEndpoint() string {
+func (x *TransferSMTPProvider) GetEndpoint() string {
 	if x != nil {
 		return x.Endpoint
 	}
 	return ""
 }
 
-func (x *SMTPProvider) GetSigningKey() []byte {
+func (x *TransferSMTPProvider) GetSigningKey() []byte {
 	if x != nil {
 		return x.SigningKey
 	}
 	return nil
 }
 
-func (x *SMTPProvider) GetCreationDate() *timestamppb.Timestamp {
+func (x *TransferSMTPProvider) GetCreationDate() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CreationDate
 	}
 	return nil
 }
 
-// SMSProvider is what an organization sends text messages with.
-type SMSProvider struct {
+// TransferSMSProvider is what an organization sends text messages with.
+type TransferSMSProvider struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1054,21 +1843,21 @@ type SMSProvider struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *SMSProvider) Reset() {
-	*x = SMSProvider{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[7]
+func (x *TransferSMSProvider) Reset() {
+	*x = TransferSMSProvider{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *SMSProvider) String() string {
+func (x *TransferSMSProvider) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*SMSProvider) ProtoMessage() {}
+func (*TransferSMSProvider) ProtoMessage() {}
 
-func (x *SMSProvider) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[7]
+func (x *TransferSMSProvider) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1079,104 +1868,104 @@ func (x *SMSProvider) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use SMSProvider.ProtoReflect.Descriptor instead.
-func (*SMSProvider) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{7}
+// Deprecated: Use TransferSMSProvider.ProtoReflect.Descriptor instead.
+func (*TransferSMSProvider) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{15}
 }
 
-func (x *SMSProvider) GetId() string {
+func (x *TransferSMSProvider) GetId() string {
 	if x != nil {
 		return x.Id
 	}
 	return ""
 }
 
-func (x *SMSProvider) GetOrgId() string {
+func (x *TransferSMSProvider) GetOrgId() string {
 	if x != nil {
 		return x.OrgId
 	}
 	return ""
 }
 
-func (x *SMSProvider) GetProviderType() string {
+func (x *TransferSMSProvider) GetProviderType() string {
 	if x != nil {
 		return x.ProviderType
 	}
 	return ""
 }
 
-func (x *SMSProvider) GetName() string {
+func (x *TransferSMSProvider) GetName() string {
 	if x != nil {
 		return x.Name
 	}
 	return ""
 }
 
-func (x *SMSProvider) GetDescription() string {
+func (x *TransferSMSProvider) GetDescription() string {
 	if x != nil {
 		return x.Description
 	}
 	return ""
 }
 
-func (x *SMSProvider) GetStatePolicy() v3alpha.StatePolicy {
+func (x *TransferSMSProvider) GetStatePolicy() v3alpha.StatePolicy {
 	if x != nil {
 		return x.StatePolicy
 	}
 	return v3alpha.StatePolicy(0)
 }
 
-func (x *SMSProvider) GetSid() string {
+func (x *TransferSMSProvider) GetSid() string {
 	if x != nil {
 		return x.Sid
 	}
 	return ""
 }
 
-func (x *SMSProvider) GetToken() []byte {
+func (x *TransferSMSProvider) GetToken() []byte {
 	if x != nil {
 		return x.Token
 	}
 	return nil
 }
 
-func (x *SMSProvider) GetSenderNumber() string {
+func (x *TransferSMSProvider) GetSenderNumber() string {
 	if x != nil && x.SenderNumber != nil {
 		return *x.SenderNumber
 	}
 	return ""
 }
 
-func (x *SMSProvider) GetMessagingServiceSid() string {
+func (x *TransferSMSProvider) GetMessagingServiceSid() string {
 	if x != nil && x.MessagingServiceSid != nil {
 		return *x.MessagingServiceSid
 	}
 	return ""
 }
 
-func (x *SMSProvider) GetEndpoint() string {
+func (x *TransferSMSProvider) GetEndpoint() string {
 	if x != nil {
 		return x.Endpoint
 	}
 	return ""
 }
 
-func (x *SMSProvider) GetSigningKey() []byte {
+func (x *TransferSMSProvider) GetSigningKey() []byte {
 	if x != nil {
 		return x.SigningKey
 	}
 	return nil
 }
 
-func (x *SMSProvider) GetCreationDate() *timestamppb.Timestamp {
+func (x *TransferSMSProvider) GetCreationDate() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CreationDate
 	}
 	return nil
 }
 
-// User is a human or a service. The hash of a password, if it is carried, is password_hash.
-type User struct {
+// TransferUser is a human or a service. The hash of a password, if it is carried, is password_hash.
+type TransferUser struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1188,9 +1977,9 @@ type User struct {
 	//
 	// Types that are valid to be assigned to Type:
 	//
-	//	*User_Human
-	//	*User_Service
-	Type isUser_Type `protobuf_oneof:"type"`
+	//	*TransferUser_Human
+	//	*TransferUser_Service
+	Type isTransferUser_Type `protobuf_oneof:"type"`
 	// The state.
 	State v3alpha4.UserState `protobuf:"varint,6,opt,name=state,proto3,enum=writ.user.v3alpha.UserState" json:"state,omitempty"`
 	// Whether a verified address counts in the whole instance.
@@ -1215,21 +2004,21 @@ type User struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *User) Reset() {
-	*x = User{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[8]
+func (x *TransferUser) Reset() {
+	*x = TransferUser{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *User) String() string {
+func (x *TransferUser) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*User) ProtoMessage() {}
+func (*TransferUser) ProtoMessage() {}
 
-func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[8]
+func (x *TransferUser) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1240,147 +2029,147 @@ func (x *User) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use User.ProtoReflect.Descriptor instead.
-func (*User) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{8}
+// Deprecated: Use TransferUser.ProtoReflect.Descriptor instead.
+func (*TransferUser) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{16}
 }
 
-func (x *User) GetId() string {
+func (x *TransferUser) GetId() string {
 	if x != nil {
 		return x.Id
 	}
 	return ""
 }
 
-func (x *User) GetOrgId() string {
+func (x *TransferUser) GetOrgId() string {
 	if x != nil {
 		return x.OrgId
 	}
 	return ""
 }
 
-func (x *User) GetUsername() string {
+func (x *TransferUser) GetUsername() string {
 	if x != nil {
 		return x.Username
 	}
 	return ""
 }
 
-func (x *User) GetType() isUser_Type {
+func (x *TransferUser) GetType() isTransferUser_Type {
 	if x != nil {
 		return x.Type
 	}
 	return nil
 }
 
-func (x *User) GetHuman() *v3alpha4.Human {
+func (x *TransferUser) GetHuman() *v3alpha4.Human {
 	if x != nil {
-		if x, ok := x.Type.(*User_Human); ok {
+		if x, ok := x.Type.(*TransferUser_Human); ok {
 			return x.Human
 		}
 	}
 	return nil
 }
 
-func (x *User) GetService() *v3alpha4.Service {
+func (x *TransferUser) GetService() *v3alpha4.Service {
 	if x != nil {
-		if x, ok := x.Type.(*User_Service); ok {
+		if x, ok := x.Type.(*TransferUser_Service); ok {
 			return x.Service
 		}
 	}
 	return nil
 }
 
-func (x *User) GetState() v3alpha4.UserState {
+func (x *TransferUser) GetState() v3alpha4.UserState {
 	if x != nil {
 		return x.State
 	}
 	return v3alpha4.UserState(0)
 }
 
-func (x *User) GetIsEmailProven() bool {
+func (x *TransferUser) GetIsEmailProven() bool {
 	if x != nil {
 		return x.IsEmailProven
 	}
 	return false
 }
 
-func (x *User) GetPasswordHash() string {
+func (x *TransferUser) GetPasswordHash() string {
 	if x != nil && x.PasswordHash != nil {
 		return *x.PasswordHash
 	}
 	return ""
 }
 
-func (x *User) GetPasswordChanged() *timestamppb.Timestamp {
+func (x *TransferUser) GetPasswordChanged() *timestamppb.Timestamp {
 	if x != nil {
 		return x.PasswordChanged
 	}
 	return nil
 }
 
-func (x *User) GetPasswordChangeRequired() bool {
+func (x *TransferUser) GetPasswordChangeRequired() bool {
 	if x != nil {
 		return x.PasswordChangeRequired
 	}
 	return false
 }
 
-func (x *User) GetSecretHash() []byte {
+func (x *TransferUser) GetSecretHash() []byte {
 	if x != nil {
 		return x.SecretHash
 	}
 	return nil
 }
 
-func (x *User) GetSchemaId() string {
+func (x *TransferUser) GetSchemaId() string {
 	if x != nil && x.SchemaId != nil {
 		return *x.SchemaId
 	}
 	return ""
 }
 
-func (x *User) GetSchemaRevision() uint32 {
+func (x *TransferUser) GetSchemaRevision() uint32 {
 	if x != nil {
 		return x.SchemaRevision
 	}
 	return 0
 }
 
-func (x *User) GetData() *structpb.Struct {
+func (x *TransferUser) GetData() *structpb.Struct {
 	if x != nil {
 		return x.Data
 	}
 	return nil
 }
 
-func (x *User) GetCreationDate() *timestamppb.Timestamp {
+func (x *TransferUser) GetCreationDate() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CreationDate
 	}
 	return nil
 }
 
-type isUser_Type interface {
-	isUser_Type()
+type isTransferUser_Type interface {
+	isTransferUser_Type()
 }
 
-type User_Human struct {
+type TransferUser_Human struct {
 	// A person.
 	Human *v3alpha4.Human `protobuf:"bytes,4,opt,name=human,proto3,oneof"`
 }
 
-type User_Service struct {
+type TransferUser_Service struct {
 	// A program.
 	Service *v3alpha4.Service `protobuf:"bytes,5,opt,name=service,proto3,oneof"`
 }
 
-func (*User_Human) isUser_Type() {}
+func (*TransferUser_Human) isTransferUser_Type() {}
 
-func (*User_Service) isUser_Type() {}
+func (*TransferUser_Service) isTransferUser_Type() {}
 
-// UserMetadata is an entry of the metadata of a user.
-type UserMetadata struct {
+// TransferUserMetadata is an entry of the metadata of a user.
+type TransferUserMetadata struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The user.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
@@ -1396,21 +2185,21 @@ type UserMetadata struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *UserMetadata) Reset() {
-	*x = UserMetadata{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[9]
+func (x *TransferUserMetadata) Reset() {
+	*x = TransferUserMetadata{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *UserMetadata) String() string {
+func (x *TransferUserMetadata) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*UserMetadata) ProtoMessage() {}
+func (*TransferUserMetadata) ProtoMessage() {}
 
-func (x *UserMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[9]
+func (x *TransferUserMetadata) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1421,48 +2210,48 @@ func (x *UserMetadata) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use UserMetadata.ProtoReflect.Descriptor instead.
-func (*UserMetadata) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{9}
+// Deprecated: Use TransferUserMetadata.ProtoReflect.Descriptor instead.
+func (*TransferUserMetadata) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{17}
 }
 
-func (x *UserMetadata) GetUserId() string {
+func (x *TransferUserMetadata) GetUserId() string {
 	if x != nil {
 		return x.UserId
 	}
 	return ""
 }
 
-func (x *UserMetadata) GetId() string {
+func (x *TransferUserMetadata) GetId() string {
 	if x != nil {
 		return x.Id
 	}
 	return ""
 }
 
-func (x *UserMetadata) GetValue() []byte {
+func (x *TransferUserMetadata) GetValue() []byte {
 	if x != nil {
 		return x.Value
 	}
 	return nil
 }
 
-func (x *UserMetadata) GetOrgId() string {
+func (x *TransferUserMetadata) GetOrgId() string {
 	if x != nil {
 		return x.OrgId
 	}
 	return ""
 }
 
-func (x *UserMetadata) GetCreationDate() *timestamppb.Timestamp {
+func (x *TransferUserMetadata) GetCreationDate() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CreationDate
 	}
 	return nil
 }
 
-// Authenticator is a second factor of a user.
-type Authenticator struct {
+// TransferAuthenticator is a second factor of a user.
+type TransferAuthenticator struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1484,21 +2273,21 @@ type Authenticator struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Authenticator) Reset() {
-	*x = Authenticator{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[10]
+func (x *TransferAuthenticator) Reset() {
+	*x = TransferAuthenticator{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Authenticator) String() string {
+func (x *TransferAuthenticator) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Authenticator) ProtoMessage() {}
+func (*TransferAuthenticator) ProtoMessage() {}
 
-func (x *Authenticator) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[10]
+func (x *TransferAuthenticator) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1509,69 +2298,69 @@ func (x *Authenticator) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Authenticator.ProtoReflect.Descriptor instead.
-func (*Authenticator) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{10}
+// Deprecated: Use TransferAuthenticator.ProtoReflect.Descriptor instead.
+func (*TransferAuthenticator) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{18}
 }
 
-func (x *Authenticator) GetId() string {
+func (x *TransferAuthenticator) GetId() string {
 	if x != nil {
 		return x.Id
 	}
 	return ""
 }
 
-func (x *Authenticator) GetOrgId() string {
+func (x *TransferAuthenticator) GetOrgId() string {
 	if x != nil {
 		return x.OrgId
 	}
 	return ""
 }
 
-func (x *Authenticator) GetUserId() string {
+func (x *TransferAuthenticator) GetUserId() string {
 	if x != nil {
 		return x.UserId
 	}
 	return ""
 }
 
-func (x *Authenticator) GetType() v3alpha5.SecondFactorType {
+func (x *TransferAuthenticator) GetType() v3alpha5.SecondFactorType {
 	if x != nil {
 		return x.Type
 	}
 	return v3alpha5.SecondFactorType(0)
 }
 
-func (x *Authenticator) GetAddress() string {
+func (x *TransferAuthenticator) GetAddress() string {
 	if x != nil {
 		return x.Address
 	}
 	return ""
 }
 
-func (x *Authenticator) GetIsVerified() bool {
+func (x *TransferAuthenticator) GetIsVerified() bool {
 	if x != nil {
 		return x.IsVerified
 	}
 	return false
 }
 
-func (x *Authenticator) GetSecret() []byte {
+func (x *TransferAuthenticator) GetSecret() []byte {
 	if x != nil {
 		return x.Secret
 	}
 	return nil
 }
 
-func (x *Authenticator) GetCreationDate() *timestamppb.Timestamp {
+func (x *TransferAuthenticator) GetCreationDate() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CreationDate
 	}
 	return nil
 }
 
-// IDPLink is an account of a user at an identity provider.
-type IDPLink struct {
+// TransferIDPLink is an account of a user at an identity provider.
+type TransferIDPLink struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1591,21 +2380,21 @@ type IDPLink struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *IDPLink) Reset() {
-	*x = IDPLink{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[11]
+func (x *TransferIDPLink) Reset() {
+	*x = TransferIDPLink{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *IDPLink) String() string {
+func (x *TransferIDPLink) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*IDPLink) ProtoMessage() {}
+func (*TransferIDPLink) ProtoMessage() {}
 
-func (x *IDPLink) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[11]
+func (x *TransferIDPLink) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1616,62 +2405,62 @@ func (x *IDPLink) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use IDPLink.ProtoReflect.Descriptor instead.
-func (*IDPLink) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{11}
+// Deprecated: Use TransferIDPLink.ProtoReflect.Descriptor instead.
+func (*TransferIDPLink) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{19}
 }
 
-func (x *IDPLink) GetId() string {
+func (x *TransferIDPLink) GetId() string {
 	if x != nil {
 		return x.Id
 	}
 	return ""
 }
 
-func (x *IDPLink) GetOrgId() string {
+func (x *TransferIDPLink) GetOrgId() string {
 	if x != nil {
 		return x.OrgId
 	}
 	return ""
 }
 
-func (x *IDPLink) GetUserId() string {
+func (x *TransferIDPLink) GetUserId() string {
 	if x != nil {
 		return x.UserId
 	}
 	return ""
 }
 
-func (x *IDPLink) GetIdpId() string {
+func (x *TransferIDPLink) GetIdpId() string {
 	if x != nil {
 		return x.IdpId
 	}
 	return ""
 }
 
-func (x *IDPLink) GetExternalUserId() string {
+func (x *TransferIDPLink) GetExternalUserId() string {
 	if x != nil {
 		return x.ExternalUserId
 	}
 	return ""
 }
 
-func (x *IDPLink) GetExternalUsername() string {
+func (x *TransferIDPLink) GetExternalUsername() string {
 	if x != nil {
 		return x.ExternalUsername
 	}
 	return ""
 }
 
-func (x *IDPLink) GetCreationDate() *timestamppb.Timestamp {
+func (x *TransferIDPLink) GetCreationDate() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CreationDate
 	}
 	return nil
 }
 
-// Project is a project.
-type Project struct {
+// TransferProject is a project.
+type TransferProject struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1693,21 +2482,21 @@ type Project struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Project) Reset() {
-	*x = Project{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[12]
+func (x *TransferProject) Reset() {
+	*x = TransferProject{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Project) String() string {
+func (x *TransferProject) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Project) ProtoMessage() {}
+func (*TransferProject) ProtoMessage() {}
 
-func (x *Project) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[12]
+func (x *TransferProject) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1718,69 +2507,69 @@ func (x *Project) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Project.ProtoReflect.Descriptor instead.
-func (*Project) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{12}
+// Deprecated: Use TransferProject.ProtoReflect.Descriptor instead.
+func (*TransferProject) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{20}
 }
 
-func (x *Project) GetId() string {
+func (x *TransferProject) GetId() string {
 	if x != nil {
 		return x.Id
 	}
 	return ""
 }
 
-func (x *Project) GetOrgId() string {
+func (x *TransferProject) GetOrgId() string {
 	if x != nil {
 		return x.OrgId
 	}
 	return ""
 }
 
-func (x *Project) GetName() string {
+func (x *TransferProject) GetName() string {
 	if x != nil {
 		return x.Name
 	}
 	return ""
 }
 
-func (x *Project) GetProjectRoleAssertion() bool {
+func (x *TransferProject) GetProjectRoleAssertion() bool {
 	if x != nil {
 		return x.ProjectRoleAssertion
 	}
 	return false
 }
 
-func (x *Project) GetProjectRoleCheck() bool {
+func (x *TransferProject) GetProjectRoleCheck() bool {
 	if x != nil {
 		return x.ProjectRoleCheck
 	}
 	return false
 }
 
-func (x *Project) GetHasProjectCheck() bool {
+func (x *TransferProject) GetHasProjectCheck() bool {
 	if x != nil {
 		return x.HasProjectCheck
 	}
 	return false
 }
 
-func (x *Project) GetState() v3alpha.EffectiveState {
+func (x *TransferProject) GetState() v3alpha.EffectiveState {
 	if x != nil {
 		return x.State
 	}
 	return v3alpha.EffectiveState(0)
 }
 
-func (x *Project) GetCreationDate() *timestamppb.Timestamp {
+func (x *TransferProject) GetCreationDate() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CreationDate
 	}
 	return nil
 }
 
-// Role is a role of a project.
-type Role struct {
+// TransferRole is a role of a project.
+type TransferRole struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1800,21 +2589,21 @@ type Role struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Role) Reset() {
-	*x = Role{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[13]
+func (x *TransferRole) Reset() {
+	*x = TransferRole{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Role) String() string {
+func (x *TransferRole) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Role) ProtoMessage() {}
+func (*TransferRole) ProtoMessage() {}
 
-func (x *Role) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[13]
+func (x *TransferRole) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1825,62 +2614,62 @@ func (x *Role) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Role.ProtoReflect.Descriptor instead.
-func (*Role) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{13}
+// Deprecated: Use TransferRole.ProtoReflect.Descriptor instead.
+func (*TransferRole) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{21}
 }
 
-func (x *Role) GetId() string {
+func (x *TransferRole) GetId() string {
 	if x != nil {
 		return x.Id
 	}
 	return ""
 }
 
-func (x *Role) GetOrgId() string {
+func (x *TransferRole) GetOrgId() string {
 	if x != nil {
 		return x.OrgId
 	}
 	return ""
 }
 
-func (x *Role) GetProjectId() string {
+func (x *TransferRole) GetProjectId() string {
 	if x != nil {
 		return x.ProjectId
 	}
 	return ""
 }
 
-func (x *Role) GetKey() string {
+func (x *TransferRole) GetKey() string {
 	if x != nil {
 		return x.Key
 	}
 	return ""
 }
 
-func (x *Role) GetDisplayName() string {
+func (x *TransferRole) GetDisplayName() string {
 	if x != nil {
 		return x.DisplayName
 	}
 	return ""
 }
 
-func (x *Role) GetGroup() string {
+func (x *TransferRole) GetGroup() string {
 	if x != nil {
 		return x.Group
 	}
 	return ""
 }
 
-func (x *Role) GetCreationDate() *timestamppb.Timestamp {
+func (x *TransferRole) GetCreationDate() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CreationDate
 	}
 	return nil
 }
 
-// App is an application of a project.
-type App struct {
+// TransferApp is an application of a project.
+type TransferApp struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1894,9 +2683,9 @@ type App struct {
 	//
 	// Types that are valid to be assigned to Config:
 	//
-	//	*App_Oidc
-	//	*App_Api
-	Config isApp_Config `protobuf_oneof:"config"`
+	//	*TransferApp_Oidc
+	//	*TransferApp_Api
+	Config isTransferApp_Config `protobuf_oneof:"config"`
 	// The ID of the client.
 	ClientId string `protobuf:"bytes,7,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
 	// The SHA-256 of the client secret, when secrets were asked for.
@@ -1911,21 +2700,21 @@ type App struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *App) Reset() {
-	*x = App{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[14]
+func (x *TransferApp) Reset() {
+	*x = TransferApp{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *App) String() string {
+func (x *TransferApp) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*App) ProtoMessage() {}
+func (*TransferApp) ProtoMessage() {}
 
-func (x *App) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[14]
+func (x *TransferApp) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1936,119 +2725,119 @@ func (x *App) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use App.ProtoReflect.Descriptor instead.
-func (*App) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{14}
+// Deprecated: Use TransferApp.ProtoReflect.Descriptor instead.
+func (*TransferApp) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{22}
 }
 
-func (x *App) GetId() string {
+func (x *TransferApp) GetId() string {
 	if x != nil {
 		return x.Id
 	}
 	return ""
 }
 
-func (x *App) GetOrgId() string {
+func (x *TransferApp) GetOrgId() string {
 	if x != nil {
 		return x.OrgId
 	}
 	return ""
 }
 
-func (x *App) GetProjectId() string {
+func (x *TransferApp) GetProjectId() string {
 	if x != nil {
 		return x.ProjectId
 	}
 	return ""
 }
 
-func (x *App) GetName() string {
+func (x *TransferApp) GetName() string {
 	if x != nil {
 		return x.Name
 	}
 	return ""
 }
 
-func (x *App) GetConfig() isApp_Config {
+func (x *TransferApp) GetConfig() isTransferApp_Config {
 	if x != nil {
 		return x.Config
 	}
 	return nil
 }
 
-func (x *App) GetOidc() *v3alpha6.OIDCConfig {
+func (x *TransferApp) GetOidc() *v3alpha6.OIDCConfig {
 	if x != nil {
-		if x, ok := x.Config.(*App_Oidc); ok {
+		if x, ok := x.Config.(*TransferApp_Oidc); ok {
 			return x.Oidc
 		}
 	}
 	return nil
 }
 
-func (x *App) GetApi() *v3alpha6.APIConfig {
+func (x *TransferApp) GetApi() *v3alpha6.APIConfig {
 	if x != nil {
-		if x, ok := x.Config.(*App_Api); ok {
+		if x, ok := x.Config.(*TransferApp_Api); ok {
 			return x.Api
 		}
 	}
 	return nil
 }
 
-func (x *App) GetClientId() string {
+func (x *TransferApp) GetClientId() string {
 	if x != nil {
 		return x.ClientId
 	}
 	return ""
 }
 
-func (x *App) GetSecretHash() []byte {
+func (x *TransferApp) GetSecretHash() []byte {
 	if x != nil {
 		return x.SecretHash
 	}
 	return nil
 }
 
-func (x *App) GetState() v3alpha.EffectiveState {
+func (x *TransferApp) GetState() v3alpha.EffectiveState {
 	if x != nil {
 		return x.State
 	}
 	return v3alpha.EffectiveState(0)
 }
 
-func (x *App) GetTrusted() bool {
+func (x *TransferApp) GetTrusted() bool {
 	if x != nil {
 		return x.Trusted
 	}
 	return false
 }
 
-func (x *App) GetCreationDate() *timestamppb.Timestamp {
+func (x *TransferApp) GetCreationDate() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CreationDate
 	}
 	return nil
 }
 
-type isApp_Config interface {
-	isApp_Config()
+type isTransferApp_Config interface {
+	isTransferApp_Config()
 }
 
-type App_Oidc struct {
+type TransferApp_Oidc struct {
 	// A client of the OpenID provider.
 	Oidc *v3alpha6.OIDCConfig `protobuf:"bytes,5,opt,name=oidc,proto3,oneof"`
 }
 
-type App_Api struct {
+type TransferApp_Api struct {
 	// An API that checks tokens.
 	Api *v3alpha6.APIConfig `protobuf:"bytes,6,opt,name=api,proto3,oneof"`
 }
 
-func (*App_Oidc) isApp_Config() {}
+func (*TransferApp_Oidc) isTransferApp_Config() {}
 
-func (*App_Api) isApp_Config() {}
+func (*TransferApp_Api) isTransferApp_Config() {}
 
-// ProjectGrant is a project that another organization may use.
-type ProjectGrant struct {
+// TransferProjectGrant is a project that another organization may use.
+type TransferProjectGrant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2068,21 +2857,21 @@ type ProjectGrant struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ProjectGrant) Reset() {
-	*x = ProjectGrant{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[15]
+func (x *TransferProjectGrant) Reset() {
+	*x = TransferProjectGrant{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ProjectGrant) String() string {
+func (x *TransferProjectGrant) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ProjectGrant) ProtoMessage() {}
+func (*TransferProjectGrant) ProtoMessage() {}
 
-func (x *ProjectGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[15]
+func (x *TransferProjectGrant) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2093,62 +2882,62 @@ func (x *ProjectGrant) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ProjectGrant.ProtoReflect.Descriptor instead.
-func (*ProjectGrant) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{15}
+// Deprecated: Use TransferProjectGrant.ProtoReflect.Descriptor instead.
+func (*TransferProjectGrant) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{23}
 }
 
-func (x *ProjectGrant) GetId() string {
+func (x *TransferProjectGrant) GetId() string {
 	if x != nil {
 		return x.Id
 	}
 	return ""
 }
 
-func (x *ProjectGrant) GetOrgId() string {
+func (x *TransferProjectGrant) GetOrgId() string {
 	if x != nil {
 		return x.OrgId
 	}
 	return ""
 }
 
-func (x *ProjectGrant) GetProjectId() string {
+func (x *TransferProjectGrant) GetProjectId() string {
 	if x != nil {
 		return x.ProjectId
 	}
 	return ""
 }
 
-func (x *ProjectGrant) GetGrantedOrgId() string {
+func (x *TransferProjectGrant) GetGrantedOrgId() string {
 	if x != nil {
 		return x.GrantedOrgId
 	}
 	return ""
 }
 
-func (x *ProjectGrant) GetRoleKeys() []string {
+func (x *TransferProjectGrant) GetRoleKeys() []string {
 	if x != nil {
 		return x.RoleKeys
 	}
 	return nil
 }
 
-func (x *ProjectGrant) GetState() v3alpha.EffectiveState {
+func (x *TransferProjectGrant) GetState() v3alpha.EffectiveState {
 	if x != nil {
 		return x.State
 	}
 	return v3alpha.EffectiveState(0)
 }
 
-func (x *ProjectGrant) GetCreationDate() *timestamppb.Timestamp {
+func (x *TransferProjectGrant) GetCreationDate() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CreationDate
 	}
 	return nil
 }
 
-// UserGrant is roles of a user in a project.
-type UserGrant struct {
+// TransferUserGrant is roles of a user in a project.
+type TransferUserGrant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2170,21 +2959,21 @@ type UserGrant struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *UserGrant) Reset() {
-	*x = UserGrant{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[16]
+func (x *TransferUserGrant) Reset() {
+	*x = TransferUserGrant{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *UserGrant) String() string {
+func (x *TransferUserGrant) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*UserGrant) ProtoMessage() {}
+func (*TransferUserGrant) ProtoMessage() {}
 
-func (x *UserGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[16]
+func (x *TransferUserGrant) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2195,69 +2984,69 @@ func (x *UserGrant) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use UserGrant.ProtoReflect.Descriptor instead.
-func (*UserGrant) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{16}
+// Deprecated: Use TransferUserGrant.ProtoReflect.Descriptor instead.
+func (*TransferUserGrant) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{24}
 }
 
-func (x *UserGrant) GetId() string {
+func (x *TransferUserGrant) GetId() string {
 	if x != nil {
 		return x.Id
 	}
 	return ""
 }
 
-func (x *UserGrant) GetOrgId() string {
+func (x *TransferUserGrant) GetOrgId() string {
 	if x != nil {
 		return x.OrgId
 	}
 	return ""
 }
 
-func (x *UserGrant) GetUserId() string {
+func (x *TransferUserGrant) GetUserId() string {
 	if x != nil {
 		return x.UserId
 	}
 	return ""
 }
 
-func (x *UserGrant) GetProjectId() string {
+func (x *TransferUserGrant) GetProjectId() string {
 	if x != nil {
 		return x.ProjectId
 	}
 	return ""
 }
 
-func (x *UserGrant) GetProjectGrantId() string {
+func (x *TransferUserGrant) GetProjectGrantId() string {
 	if x != nil && x.ProjectGrantId != nil {
 		return *x.ProjectGrantId
 	}
 	return ""
 }
 
-func (x *UserGrant) GetRoleKeys() []string {
+func (x *TransferUserGrant) GetRoleKeys() []string {
 	if x != nil {
 		return x.RoleKeys
 	}
 	return nil
 }
 
-func (x *UserGrant) GetState() v3alpha.EffectiveState {
+func (x *TransferUserGrant) GetState() v3alpha.EffectiveState {
 	if x != nil {
 		return x.State
 	}
 	return v3alpha.EffectiveState(0)
 }
 
-func (x *UserGrant) GetCreationDate() *timestamppb.Timestamp {
+func (x *TransferUserGrant) GetCreationDate() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CreationDate
 	}
 	return nil
 }
 
-// Membership is roles of a user on an organization, a project or the grant of one.
-type Membership struct {
+// TransferMembership is roles of a user on an organization, a project or the grant of one.
+type TransferMembership struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2281,21 +3070,21 @@ type Membership struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Membership) Reset() {
-	*x = Membership{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[17]
+func (x *TransferMembership) Reset() {
+	*x = TransferMembership{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Membership) String() string {
+func (x *TransferMembership) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Membership) ProtoMessage() {}
+func (*TransferMembership) ProtoMessage() {}
 
-func (x *Membership) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[17]
+func (x *TransferMembership) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,68 +3095,68 @@ func (x *Membership) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Membership.ProtoReflect.Descriptor instead.
-func (*Membership) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{17}
+// Deprecated: Use TransferMembership.ProtoReflect.Descriptor instead.
+func (*TransferMembership) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{25}
 }
 
-func (x *Membership) GetId() string {
+func (x *TransferMembership) GetId() string {
 	if x != nil {
 		return x.Id
 	}
 	return ""
 }
 
-func (x *Membership) GetOrgId() string {
+func (x *TransferMembership) GetOrgId() string {
 	if x != nil {
 		return x.OrgId
 	}
 	return ""
 }
 
-func (x *Membership) GetProjectId() string {
+func (x *TransferMembership) GetProjectId() string {
 	if x != nil && x.ProjectId != nil {
 		return *x.ProjectId
 	}
 	return ""
 }
 
-func (x *Membership) GetProjectGrantId() string {
+func (x *TransferMembership) GetProjectGrantId() string {
 	if x != nil && x.ProjectGrantId != nil {
 		return *x.ProjectGrantId
 	}
 	return ""
 }
 
-func (x *Membership) GetUserId() string {
+func (x *TransferMembership) GetUserId() string {
 	if x != nil {
 		return x.UserId
 	}
 	return ""
 }
 
-func (x *Membership) GetLevel() v3alpha7.MembershipLevel {
+func (x *TransferMembership) GetLevel() v3alpha7.MembershipLevel {
 	if x != nil {
 		return x.Level
 	}
 	return v3alpha7.MembershipLevel(0)
 }
 
-func (x *Membership) GetObjectId() string {
+func (x *TransferMembership) GetObjectId() string {
 	if x != nil {
 		return x.ObjectId
 	}
 	return ""
 }
 
-func (x *Membership) GetRoles() []string {
+func (x *TransferMembership) GetRoles() []string {
 	if x != nil {
 		return x.Roles
 	}
 	return nil
 }
 
-func (x *Membership) GetCreationDate() *timestamppb.Timestamp {
+func (x *TransferMembership) GetCreationDate() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CreationDate
 	}
@@ -2378,36 +3167,90 @@ var File_writ_transfer_v1_transfer_proto protoreflect.FileDescriptor
 
 const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\n" +
-	"\x1fwrit/transfer/v1/transfer.proto\x12\x10writ.transfer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"writ/app/v3alpha/app_service.proto\x1a6writ/authenticator/v3alpha/authenticator_service.proto\x1a(writ/domain/v3alpha/domain_service.proto\x1a\x1awrit/idp/v3alpha/idp.proto\x1a0writ/membership/v3alpha/membership_service.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1cwrit/smtp/v3alpha/smtp.proto\x1a\x1dwrit/storage/v1/storage.proto\x1a\x1cwrit/user/v3alpha/user.proto\"\xaf\b\n" +
-	"\x04File\x12!\n" +
-	"\aversion\x18\x01 \x01(\rB\a\xbaH\x04*\x02\b\x01R\aversion\x12D\n" +
-	"\rorganizations\x18\x02 \x03(\v2\x1e.writ.transfer.v1.OrganizationR\rorganizations\x122\n" +
-	"\adomains\x18\x03 \x03(\v2\x18.writ.transfer.v1.DomainR\adomains\x125\n" +
-	"\bsettings\x18\x04 \x03(\v2\x19.writ.transfer.v1.SettingR\bsettings\x12E\n" +
-	"\x0esetting_images\x18\x05 \x03(\v2\x1e.writ.transfer.v1.SettingImageR\rsettingImages\x12)\n" +
-	"\x04idps\x18\x06 \x03(\v2\x15.writ.transfer.v1.IDPR\x04idps\x12E\n" +
-	"\x0esmtp_providers\x18\a \x03(\v2\x1e.writ.transfer.v1.SMTPProviderR\rsmtpProviders\x12B\n" +
-	"\rsms_providers\x18\b \x03(\v2\x1d.writ.transfer.v1.SMSProviderR\fsmsProviders\x12,\n" +
-	"\x05users\x18\t \x03(\v2\x16.writ.transfer.v1.UserR\x05users\x12C\n" +
+	"\x1fwrit/transfer/v1/transfer.proto\x12\x10writ.transfer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"writ/app/v3alpha/app_service.proto\x1a6writ/authenticator/v3alpha/authenticator_service.proto\x1a(writ/domain/v3alpha/domain_service.proto\x1a\x1awrit/idp/v3alpha/idp.proto\x1a0writ/membership/v3alpha/membership_service.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1cwrit/smtp/v3alpha/smtp.proto\x1a\x1dwrit/storage/v1/storage.proto\x1a\x1cwrit/user/v3alpha/user.proto\"\xf4\t\n" +
+	"\fTransferFile\x12!\n" +
+	"\aversion\x18\x01 \x01(\rB\a\xbaH\x04*\x02\b\x01R\aversion\x12L\n" +
+	"\rorganizations\x18\x02 \x03(\v2&.writ.transfer.v1.TransferOrganizationR\rorganizations\x12:\n" +
+	"\adomains\x18\x03 \x03(\v2 .writ.transfer.v1.TransferDomainR\adomains\x12=\n" +
+	"\bsettings\x18\x04 \x03(\v2!.writ.transfer.v1.TransferSettingR\bsettings\x12M\n" +
+	"\x0esetting_images\x18\x05 \x03(\v2&.writ.transfer.v1.TransferSettingImageR\rsettingImages\x121\n" +
+	"\x04idps\x18\x06 \x03(\v2\x1d.writ.transfer.v1.TransferIDPR\x04idps\x12M\n" +
+	"\x0esmtp_providers\x18\a \x03(\v2&.writ.transfer.v1.TransferSMTPProviderR\rsmtpProviders\x12J\n" +
+	"\rsms_providers\x18\b \x03(\v2%.writ.transfer.v1.TransferSMSProviderR\fsmsProviders\x124\n" +
+	"\x05users\x18\t \x03(\v2\x1e.writ.transfer.v1.TransferUserR\x05users\x12K\n" +
 	"\ruser_metadata\x18\n" +
-	" \x03(\v2\x1e.writ.transfer.v1.UserMetadataR\fuserMetadata\x12G\n" +
-	"\x0eauthenticators\x18\v \x03(\v2\x1f.writ.transfer.v1.AuthenticatorR\x0eauthenticators\x126\n" +
-	"\tidp_links\x18\f \x03(\v2\x19.writ.transfer.v1.IDPLinkR\bidpLinks\x125\n" +
-	"\bprojects\x18\r \x03(\v2\x19.writ.transfer.v1.ProjectR\bprojects\x12;\n" +
-	"\rproject_roles\x18\x0e \x03(\v2\x16.writ.transfer.v1.RoleR\fprojectRoles\x12)\n" +
-	"\x04apps\x18\x0f \x03(\v2\x15.writ.transfer.v1.AppR\x04apps\x12E\n" +
-	"\x0eproject_grants\x18\x10 \x03(\v2\x1e.writ.transfer.v1.ProjectGrantR\rprojectGrants\x12<\n" +
-	"\vuser_grants\x18\x11 \x03(\v2\x1b.writ.transfer.v1.UserGrantR\n" +
-	"userGrants\x12>\n" +
-	"\vmemberships\x18\x12 \x03(\v2\x1c.writ.transfer.v1.MembershipR\vmemberships\"\x85\x02\n" +
-	"\fOrganization\x12,\n" +
+	" \x03(\v2&.writ.transfer.v1.TransferUserMetadataR\fuserMetadata\x12O\n" +
+	"\x0eauthenticators\x18\v \x03(\v2'.writ.transfer.v1.TransferAuthenticatorR\x0eauthenticators\x12>\n" +
+	"\tidp_links\x18\f \x03(\v2!.writ.transfer.v1.TransferIDPLinkR\bidpLinks\x12=\n" +
+	"\bprojects\x18\r \x03(\v2!.writ.transfer.v1.TransferProjectR\bprojects\x12C\n" +
+	"\rproject_roles\x18\x0e \x03(\v2\x1e.writ.transfer.v1.TransferRoleR\fprojectRoles\x121\n" +
+	"\x04apps\x18\x0f \x03(\v2\x1d.writ.transfer.v1.TransferAppR\x04apps\x12M\n" +
+	"\x0eproject_grants\x18\x10 \x03(\v2&.writ.transfer.v1.TransferProjectGrantR\rprojectGrants\x12D\n" +
+	"\vuser_grants\x18\x11 \x03(\v2#.writ.transfer.v1.TransferUserGrantR\n" +
+	"userGrants\x12F\n" +
+	"\vmemberships\x18\x12 \x03(\v2$.writ.transfer.v1.TransferMembershipR\vmemberships\x123\n" +
+	"\asummary\x18\x13 \x01(\v2\x19.writ.transfer.v1.SummaryR\asummary\"\xa0\x01\n" +
+	"\aSummary\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x123\n" +
+	"\acarried\x18\x02 \x03(\v2\x19.writ.transfer.v1.CarriedR\acarried\x120\n" +
+	"\x06behind\x18\x03 \x03(\v2\x18.writ.transfer.v1.BehindR\x06behind\"3\n" +
+	"\aCarried\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"{\n" +
+	"\x06Behind\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x15\n" +
+	"\x06org_id\x18\x02 \x01(\tR\x05orgId\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"\xfa\x01\n" +
+	"\fImportReport\x12\x1b\n" +
+	"\timport_id\x18\x01 \x01(\tR\bimportId\x12\x17\n" +
+	"\adry_run\x18\x02 \x01(\bR\x06dryRun\x125\n" +
+	"\boutcomes\x18\x03 \x03(\v2\x19.writ.transfer.v1.OutcomeR\boutcomes\x127\n" +
+	"\vnot_carried\x18\x04 \x03(\v2\x16.writ.transfer.v1.LostR\n" +
+	"notCarried\x12*\n" +
+	"\x11total_not_carried\x18\x05 \x01(\x04R\x0ftotalNotCarried\x12\x18\n" +
+	"\aignored\x18\x06 \x03(\tR\aignored\"\xa3\x01\n" +
+	"\aOutcome\x12\x15\n" +
+	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x18\n" +
+	"\acreated\x18\x03 \x01(\x04R\acreated\x12\x18\n" +
+	"\aupdated\x18\x04 \x01(\x04R\aupdated\x12\x18\n" +
+	"\askipped\x18\x05 \x01(\x04R\askipped\x12\x1f\n" +
+	"\vnot_carried\x18\x06 \x01(\x04R\n" +
+	"notCarried\"s\n" +
+	"\x04Lost\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12\x15\n" +
+	"\x06org_id\x18\x03 \x01(\tR\x05orgId\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"\xb8\x04\n" +
+	"\x11TransferOperation\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x123\n" +
+	"\x04type\x18\x02 \x01(\x0e2\x1f.writ.transfer.v1.OperationTypeR\x04type\x126\n" +
+	"\x05state\x18\x03 \x01(\x0e2 .writ.transfer.v1.OperationStateR\x05state\x12\x14\n" +
+	"\x05items\x18\x04 \x01(\x04R\x05items\x12\x14\n" +
+	"\x05total\x18\x05 \x01(\x04R\x05total\x12\x12\n" +
+	"\x04size\x18\x06 \x01(\x04R\x04size\x12?\n" +
+	"\rcreation_date\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate\x12;\n" +
+	"\vchange_date\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"changeDate\x12C\n" +
+	"\x0fexpiration_date\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x0eexpirationDate\x126\n" +
+	"\x06report\x18\n" +
+	" \x01(\v2\x1e.writ.transfer.v1.ImportReportR\x06report\x123\n" +
+	"\asummary\x18\v \x01(\v2\x19.writ.transfer.v1.SummaryR\asummary\x126\n" +
+	"\x05error\x18\f \x01(\v2 .writ.transfer.v1.OperationErrorR\x05error\"B\n" +
+	"\x0eOperationError\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\x8d\x02\n" +
+	"\x14TransferOrganization\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12\x1e\n" +
 	"\x04name\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x12C\n" +
 	"\x05state\x18\x03 \x01(\x0e2#.writ.object.v3alpha.EffectiveStateB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05state\x12?\n" +
 	"\rcreation_date\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:!\xa2\xc8\x18\x1d\n" +
-	"\rorganizations\"\forg.imported\"\xae\x04\n" +
-	"\x06Domain\x12,\n" +
+	"\rorganizations\"\forg.imported\"\xb6\x04\n" +
+	"\x0eTransferDomain\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12\x81\x01\n" +
 	"\x06domain\x18\x03 \x01(\tBi\xbaHfrd\x18\xfd\x012K^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$\x92\x02\x11login.example.comR\x06domain\x12\x1f\n" +
@@ -2418,24 +3261,24 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x0fvalidation_type\x18\x06 \x01(\x0e2#.writ.domain.v3alpha.ValidationTypeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0evalidationType\x123\n" +
 	"\x10validation_token\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x0fvalidationToken\x12?\n" +
 	"\rcreation_date\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:\x1e\xa2\xc8\x18\x1a\n" +
-	"\adomains\"\x0fdomain.imported\"\xfb\x01\n" +
-	"\aSetting\x12D\n" +
+	"\adomains\"\x0fdomain.imported\"\x83\x02\n" +
+	"\x0fTransferSetting\x12D\n" +
 	"\x06org_id\x18\x01 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12$\n" +
 	"\asubject\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\asubject\x12?\n" +
 	"\n" +
 	"properties\x18\x03 \x01(\v2\x17.google.protobuf.StructB\x06\xbaH\x03\xc8\x01\x01R\n" +
 	"properties:C\xa2\xc8\x18?\n" +
-	"\bsettings\x12\aSetting\x1a\x06org_id\x1a\asubject\"\x11settings.imported*\x06org_id\"\xa5\x02\n" +
-	"\fSettingImage\x12D\n" +
+	"\bsettings\x12\aSetting\x1a\x06org_id\x1a\asubject\"\x11settings.imported*\x06org_id\"\xad\x02\n" +
+	"\x14TransferSettingImage\x12D\n" +
 	"\x06org_id\x18\x01 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12\"\n" +
 	"\asubject\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\asubject\x12$\n" +
 	"\bproperty\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\bproperty\x12 \n" +
 	"\x06digest\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x06digest\x12$\n" +
 	"\acontent\x18\x05 \x01(\fB\n" +
 	"\xbaH\az\x05\x18\x80\x80\x80\x01R\acontent:=\xa2\xc8\x189\n" +
-	"\x0esetting_images\x12\fSettingImage\x1a\x06org_id\x1a\asubject\x1a\bproperty\"\xa3\b\n" +
-	"\x03IDP\x12,\n" +
+	"\x0esetting_images\x12\fSettingImage\x1a\x06org_id\x1a\asubject\x1a\bproperty\"\xab\b\n" +
+	"\vTransferIDP\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12>\n" +
 	"\x04type\x18\x03 \x01(\x0e2\x1e.writ.idp.v3alpha.ProviderTypeB\n" +
@@ -2460,8 +3303,8 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\vprivate_key\x18\x14 \x01(\fB\x15\xbaH\x06z\x04\x18\xa0\x9c\x01\xe0\xc1\x18\x01\xb0\xc8\x18\x03\xb8\xc8\x18\x01R\n" +
 	"privateKey\x12?\n" +
 	"\rcreation_date\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:\x18\xa2\xc8\x18\x14\n" +
-	"\x04idps\"\fidp.imported\"\xf0\b\n" +
-	"\fSMTPProvider\x12,\n" +
+	"\x04idps\"\fidp.imported\"\xf8\b\n" +
+	"\x14TransferSMTPProvider\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12,\n" +
 	"\rprovider_type\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18\n" +
@@ -2487,8 +3330,8 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\vsigning_key\x18\x14 \x01(\fB\x14\xbaH\x05z\x03\x18\xa0\x1f\xe0\xc1\x18\x01\xb0\xc8\x18\x03\xb8\xc8\x18\x01R\n" +
 	"signingKey\x12?\n" +
 	"\rcreation_date\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:T\xa2\xc8\x18P\n" +
-	"\x0esmtp_providers\"\x16smtp.provider.imported2\x0fold_signing_key2\x15old_signing_key_until\"\xa4\x06\n" +
-	"\vSMSProvider\x12,\n" +
+	"\x0esmtp_providers\"\x16smtp.provider.imported2\x0fold_signing_key2\x15old_signing_key_until\"\xac\x06\n" +
+	"\x13TransferSMSProvider\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12,\n" +
 	"\rprovider_type\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18\n" +
@@ -2507,8 +3350,8 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\rcreation_date\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:R\xa2\xc8\x18N\n" +
 	"\rsms_providers\"\x15sms.provider.imported2\x0fold_signing_key2\x15old_signing_key_untilB\x10\n" +
 	"\x0e_sender_numberB\x18\n" +
-	"\x16_messaging_service_sid\"\xaa\t\n" +
-	"\x04User\x12,\n" +
+	"\x16_messaging_service_sid\"\xb2\t\n" +
+	"\fTransferUser\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12,\n" +
 	"\busername\x18\x03 \x01(\tB\x10\xbaH\rr\v\x10\x01\x18\xc8\x01\x92\x02\x03adaR\busername\x120\n" +
@@ -2533,16 +3376,16 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x0e_password_hashB\x0e\n" +
 	"\f_secret_hashB\f\n" +
 	"\n" +
-	"_schema_id\"\xd7\x02\n" +
-	"\fUserMetadata\x12>\n" +
+	"_schema_id\"\xdf\x02\n" +
+	"\x14TransferUserMetadata\x12>\n" +
 	"\auser_id\x18\x01 \x01(\tB%\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\x05usersR\x06userId\x12\x1a\n" +
 	"\x02id\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\x12!\n" +
 	"\x05value\x18\x03 \x01(\fB\v\xbaH\bz\x06\x10\x01\x18\x80\x90\x03R\x05value\x12D\n" +
 	"\x06org_id\x18\x04 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12?\n" +
 	"\rcreation_date\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:A\xa2\xc8\x18=\n" +
-	"\ruser_metadata\x1a\auser_id\x1a\x02id\"\x16user.metadata.imported*\auser_id\"\xb6\x04\n" +
-	"\rAuthenticator\x12,\n" +
+	"\ruser_metadata\x1a\auser_id\x1a\x02id\"\x16user.metadata.imported*\auser_id\"\xbe\x04\n" +
+	"\x15TransferAuthenticator\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12>\n" +
 	"\auser_id\x18\x03 \x01(\tB%\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\x05usersR\x06userId\x12L\n" +
@@ -2555,8 +3398,8 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x18\x80\x01\xe0\xc1\x18\x01\xb0\xc8\x18\x02\xb8\xc8\x18\x01H\x00R\x06secret\x88\x01\x01\x12?\n" +
 	"\rcreation_date\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:]\xa2\xc8\x18Y\n" +
 	"\x0eauthenticators\"\x1buser.authenticator.imported*\auser_id2\vlast_step=0:\vinstance_id:\auser_idB\t\n" +
-	"\a_secret\"\x8f\x04\n" +
-	"\aIDPLink\x12,\n" +
+	"\a_secret\"\x97\x04\n" +
+	"\x0fTransferIDPLink\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12>\n" +
 	"\auser_id\x18\x03 \x01(\tB%\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\x05usersR\x06userId\x12;\n" +
@@ -2566,8 +3409,8 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x11external_username\x18\x06 \x01(\tB\x14\xbaH\x11r\x0f\x18\xc8\x012\n" +
 	"^[^\\x00]*$R\x10externalUsername\x12?\n" +
 	"\rcreation_date\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:M\xa2\xc8\x18I\n" +
-	"\tidp_links\"\x1fuser.human.externalidp.imported*\auser_id2\x12idp_instance_id=$1\"\xd5\x03\n" +
-	"\aProject\x12,\n" +
+	"\tidp_links\"\x1fuser.human.externalidp.imported*\auser_id2\x12idp_instance_id=$1\"\xdd\x03\n" +
+	"\x0fTransferProject\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12\x1e\n" +
 	"\x04name\x18\x03 \x01(\tB\n" +
@@ -2577,8 +3420,8 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x11has_project_check\x18\x06 \x01(\bR\x0fhasProjectCheck\x12C\n" +
 	"\x05state\x18\a \x01(\x0e2#.writ.object.v3alpha.EffectiveStateB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05state\x12?\n" +
 	"\rcreation_date\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate: \xa2\xc8\x18\x1c\n" +
-	"\bprojects\"\x10project.imported\"\xa4\x03\n" +
-	"\x04Role\x12,\n" +
+	"\bprojects\"\x10project.imported\"\xac\x03\n" +
+	"\fTransferRole\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12G\n" +
 	"\n" +
@@ -2587,8 +3430,8 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\fdisplay_name\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\vdisplayName\x12\x1e\n" +
 	"\x05group\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x05group\x12?\n" +
 	"\rcreation_date\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:*\xa2\xc8\x18&\n" +
-	"\rproject_roles\"\x15project.role.imported\"\xcf\x05\n" +
-	"\x03App\x12,\n" +
+	"\rproject_roles\"\x15project.role.imported\"\xd7\x05\n" +
+	"\vTransferApp\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12G\n" +
 	"\n" +
@@ -2606,8 +3449,8 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\rcreation_date\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:K\xa2\xc8\x18G\n" +
 	"\x04apps\"\x1cproject.application.imported2\x0fold_secret_hash2\x10old_secret_untilB\x17\n" +
 	"\x06config\x12\r\xbaH\x02\b\x01\x8a\xc8\x18\x04typeB\x0e\n" +
-	"\f_secret_hash\"\x90\x04\n" +
-	"\fProjectGrant\x12,\n" +
+	"\f_secret_hash\"\x98\x04\n" +
+	"\x14TransferProjectGrant\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12G\n" +
 	"\n" +
@@ -2616,8 +3459,8 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\trole_keys\x18\x05 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10\xe8\a\x18\x01\"\x10r\x0e\x10\x01\x18\xc8\x01\x92\x02\x06editorR\broleKeys\x12C\n" +
 	"\x05state\x18\x06 \x01(\x0e2#.writ.object.v3alpha.EffectiveStateB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05state\x12?\n" +
 	"\rcreation_date\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:,\xa2\xc8\x18(\n" +
-	"\x0eproject_grants\"\x16project.grant.imported\"\xe6\x04\n" +
-	"\tUserGrant\x12,\n" +
+	"\x0eproject_grants\"\x16project.grant.imported\"\xee\x04\n" +
+	"\x11TransferUserGrant\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12>\n" +
 	"\auser_id\x18\x03 \x01(\tB%\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\x05usersR\x06userId\x12G\n" +
@@ -2628,9 +3471,8 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x05state\x18\a \x01(\x0e2#.writ.object.v3alpha.EffectiveStateB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05state\x12?\n" +
 	"\rcreation_date\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:&\xa2\xc8\x18\"\n" +
 	"\vuser_grants\"\x13user.grant.importedB\x13\n" +
-	"\x11_project_grant_id\"\xbe\x05\n" +
-	"\n" +
-	"Membership\x12,\n" +
+	"\x11_project_grant_id\"\xc6\x05\n" +
+	"\x12TransferMembership\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12L\n" +
 	"\n" +
@@ -2643,7 +3485,17 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\rcreation_date\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:&\xa2\xc8\x18\"\n" +
 	"\vmemberships\"\x13membership.importedB\r\n" +
 	"\v_project_idB\x13\n" +
-	"\x11_project_grant_idB=Z;github.com/writ-id/writ/gen/proto/writ/transfer/v1;transferb\x06proto3"
+	"\x11_project_grant_id*e\n" +
+	"\rOperationType\x12\x1e\n" +
+	"\x1aOPERATION_TYPE_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15OPERATION_TYPE_EXPORT\x10\x01\x12\x19\n" +
+	"\x15OPERATION_TYPE_IMPORT\x10\x02*\xa7\x01\n" +
+	"\x0eOperationState\x12\x1f\n" +
+	"\x1bOPERATION_STATE_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17OPERATION_STATE_RUNNING\x10\x01\x12\x1d\n" +
+	"\x19OPERATION_STATE_SUCCEEDED\x10\x02\x12\x1a\n" +
+	"\x16OPERATION_STATE_FAILED\x10\x03\x12\x1c\n" +
+	"\x18OPERATION_STATE_CANCELED\x10\x04B=Z;github.com/writ-id/writ/gen/proto/writ/transfer/v1;transferb\x06proto3"
 
 var (
 	file_writ_transfer_v1_transfer_proto_rawDescOnce sync.Once
@@ -2657,104 +3509,129 @@ func file_writ_transfer_v1_transfer_proto_rawDescGZIP() []byte {
 	return file_writ_transfer_v1_transfer_proto_rawDescData
 }
 
-var file_writ_transfer_v1_transfer_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_writ_transfer_v1_transfer_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_writ_transfer_v1_transfer_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_writ_transfer_v1_transfer_proto_goTypes = []any{
-	(*File)(nil),                   // 0: writ.transfer.v1.File
-	(*Organization)(nil),           // 1: writ.transfer.v1.Organization
-	(*Domain)(nil),                 // 2: writ.transfer.v1.Domain
-	(*Setting)(nil),                // 3: writ.transfer.v1.Setting
-	(*SettingImage)(nil),           // 4: writ.transfer.v1.SettingImage
-	(*IDP)(nil),                    // 5: writ.transfer.v1.IDP
-	(*SMTPProvider)(nil),           // 6: writ.transfer.v1.SMTPProvider
-	(*SMSProvider)(nil),            // 7: writ.transfer.v1.SMSProvider
-	(*User)(nil),                   // 8: writ.transfer.v1.User
-	(*UserMetadata)(nil),           // 9: writ.transfer.v1.UserMetadata
-	(*Authenticator)(nil),          // 10: writ.transfer.v1.Authenticator
-	(*IDPLink)(nil),                // 11: writ.transfer.v1.IDPLink
-	(*Project)(nil),                // 12: writ.transfer.v1.Project
-	(*Role)(nil),                   // 13: writ.transfer.v1.Role
-	(*App)(nil),                    // 14: writ.transfer.v1.App
-	(*ProjectGrant)(nil),           // 15: writ.transfer.v1.ProjectGrant
-	(*UserGrant)(nil),              // 16: writ.transfer.v1.UserGrant
-	(*Membership)(nil),             // 17: writ.transfer.v1.Membership
-	(v3alpha.EffectiveState)(0),    // 18: writ.object.v3alpha.EffectiveState
-	(*timestamppb.Timestamp)(nil),  // 19: google.protobuf.Timestamp
-	(v3alpha1.ValidationType)(0),   // 20: writ.domain.v3alpha.ValidationType
-	(*structpb.Struct)(nil),        // 21: google.protobuf.Struct
-	(v3alpha2.ProviderType)(0),     // 22: writ.idp.v3alpha.ProviderType
-	(v3alpha.StatePolicy)(0),       // 23: writ.object.v3alpha.StatePolicy
-	(*v3alpha2.Options)(nil),       // 24: writ.idp.v3alpha.Options
-	(v3alpha3.TLSMode)(0),          // 25: writ.smtp.v3alpha.TLSMode
-	(v3alpha3.AuthMechanism)(0),    // 26: writ.smtp.v3alpha.AuthMechanism
-	(*v3alpha4.Human)(nil),         // 27: writ.user.v3alpha.Human
-	(*v3alpha4.Service)(nil),       // 28: writ.user.v3alpha.Service
-	(v3alpha4.UserState)(0),        // 29: writ.user.v3alpha.UserState
-	(v3alpha5.SecondFactorType)(0), // 30: writ.authenticator.v3alpha.SecondFactorType
-	(*v3alpha6.OIDCConfig)(nil),    // 31: writ.app.v3alpha.OIDCConfig
-	(*v3alpha6.APIConfig)(nil),     // 32: writ.app.v3alpha.APIConfig
-	(v3alpha7.MembershipLevel)(0),  // 33: writ.membership.v3alpha.MembershipLevel
+	(OperationType)(0),             // 0: writ.transfer.v1.OperationType
+	(OperationState)(0),            // 1: writ.transfer.v1.OperationState
+	(*TransferFile)(nil),           // 2: writ.transfer.v1.TransferFile
+	(*Summary)(nil),                // 3: writ.transfer.v1.Summary
+	(*Carried)(nil),                // 4: writ.transfer.v1.Carried
+	(*Behind)(nil),                 // 5: writ.transfer.v1.Behind
+	(*ImportReport)(nil),           // 6: writ.transfer.v1.ImportReport
+	(*Outcome)(nil),                // 7: writ.transfer.v1.Outcome
+	(*Lost)(nil),                   // 8: writ.transfer.v1.Lost
+	(*TransferOperation)(nil),      // 9: writ.transfer.v1.TransferOperation
+	(*OperationError)(nil),         // 10: writ.transfer.v1.OperationError
+	(*TransferOrganization)(nil),   // 11: writ.transfer.v1.TransferOrganization
+	(*TransferDomain)(nil),         // 12: writ.transfer.v1.TransferDomain
+	(*TransferSetting)(nil),        // 13: writ.transfer.v1.TransferSetting
+	(*TransferSettingImage)(nil),   // 14: writ.transfer.v1.TransferSettingImage
+	(*TransferIDP)(nil),            // 15: writ.transfer.v1.TransferIDP
+	(*TransferSMTPProvider)(nil),   // 16: writ.transfer.v1.TransferSMTPProvider
+	(*TransferSMSProvider)(nil),    // 17: writ.transfer.v1.TransferSMSProvider
+	(*TransferUser)(nil),           // 18: writ.transfer.v1.TransferUser
+	(*TransferUserMetadata)(nil),   // 19: writ.transfer.v1.TransferUserMetadata
+	(*TransferAuthenticator)(nil),  // 20: writ.transfer.v1.TransferAuthenticator
+	(*TransferIDPLink)(nil),        // 21: writ.transfer.v1.TransferIDPLink
+	(*TransferProject)(nil),        // 22: writ.transfer.v1.TransferProject
+	(*TransferRole)(nil),           // 23: writ.transfer.v1.TransferRole
+	(*TransferApp)(nil),            // 24: writ.transfer.v1.TransferApp
+	(*TransferProjectGrant)(nil),   // 25: writ.transfer.v1.TransferProjectGrant
+	(*TransferUserGrant)(nil),      // 26: writ.transfer.v1.TransferUserGrant
+	(*TransferMembership)(nil),     // 27: writ.transfer.v1.TransferMembership
+	(*timestamppb.Timestamp)(nil),  // 28: google.protobuf.Timestamp
+	(v3alpha.EffectiveState)(0),    // 29: writ.object.v3alpha.EffectiveState
+	(v3alpha1.ValidationType)(0),   // 30: writ.domain.v3alpha.ValidationType
+	(*structpb.Struct)(nil),        // 31: google.protobuf.Struct
+	(v3alpha2.ProviderType)(0),     // 32: writ.idp.v3alpha.ProviderType
+	(v3alpha.StatePolicy)(0),       // 33: writ.object.v3alpha.StatePolicy
+	(*v3alpha2.Options)(nil),       // 34: writ.idp.v3alpha.Options
+	(v3alpha3.TLSMode)(0),          // 35: writ.smtp.v3alpha.TLSMode
+	(v3alpha3.AuthMechanism)(0),    // 36: writ.smtp.v3alpha.AuthMechanism
+	(*v3alpha4.Human)(nil),         // 37: writ.user.v3alpha.Human
+	(*v3alpha4.Service)(nil),       // 38: writ.user.v3alpha.Service
+	(v3alpha4.UserState)(0),        // 39: writ.user.v3alpha.UserState
+	(v3alpha5.SecondFactorType)(0), // 40: writ.authenticator.v3alpha.SecondFactorType
+	(*v3alpha6.OIDCConfig)(nil),    // 41: writ.app.v3alpha.OIDCConfig
+	(*v3alpha6.APIConfig)(nil),     // 42: writ.app.v3alpha.APIConfig
+	(v3alpha7.MembershipLevel)(0),  // 43: writ.membership.v3alpha.MembershipLevel
 }
 var file_writ_transfer_v1_transfer_proto_depIdxs = []int32{
-	1,  // 0: writ.transfer.v1.File.organizations:type_name -> writ.transfer.v1.Organization
-	2,  // 1: writ.transfer.v1.File.domains:type_name -> writ.transfer.v1.Domain
-	3,  // 2: writ.transfer.v1.File.settings:type_name -> writ.transfer.v1.Setting
-	4,  // 3: writ.transfer.v1.File.setting_images:type_name -> writ.transfer.v1.SettingImage
-	5,  // 4: writ.transfer.v1.File.idps:type_name -> writ.transfer.v1.IDP
-	6,  // 5: writ.transfer.v1.File.smtp_providers:type_name -> writ.transfer.v1.SMTPProvider
-	7,  // 6: writ.transfer.v1.File.sms_providers:type_name -> writ.transfer.v1.SMSProvider
-	8,  // 7: writ.transfer.v1.File.users:type_name -> writ.transfer.v1.User
-	9,  // 8: writ.transfer.v1.File.user_metadata:type_name -> writ.transfer.v1.UserMetadata
-	10, // 9: writ.transfer.v1.File.authenticators:type_name -> writ.transfer.v1.Authenticator
-	11, // 10: writ.transfer.v1.File.idp_links:type_name -> writ.transfer.v1.IDPLink
-	12, // 11: writ.transfer.v1.File.projects:type_name -> writ.transfer.v1.Project
-	13, // 12: writ.transfer.v1.File.project_roles:type_name -> writ.transfer.v1.Role
-	14, // 13: writ.transfer.v1.File.apps:type_name -> writ.transfer.v1.App
-	15, // 14: writ.transfer.v1.File.project_grants:type_name -> writ.transfer.v1.ProjectGrant
-	16, // 15: writ.transfer.v1.File.user_grants:type_name -> writ.transfer.v1.UserGrant
-	17, // 16: writ.transfer.v1.File.memberships:type_name -> writ.transfer.v1.Membership
-	18, // 17: writ.transfer.v1.Organization.state:type_name -> writ.object.v3alpha.EffectiveState
-	19, // 18: writ.transfer.v1.Organization.creation_date:type_name -> google.protobuf.Timestamp
-	20, // 19: writ.transfer.v1.Domain.validation_type:type_name -> writ.domain.v3alpha.ValidationType
-	19, // 20: writ.transfer.v1.Domain.creation_date:type_name -> google.protobuf.Timestamp
-	21, // 21: writ.transfer.v1.Setting.properties:type_name -> google.protobuf.Struct
-	22, // 22: writ.transfer.v1.IDP.type:type_name -> writ.idp.v3alpha.ProviderType
-	23, // 23: writ.transfer.v1.IDP.state_policy:type_name -> writ.object.v3alpha.StatePolicy
-	24, // 24: writ.transfer.v1.IDP.options:type_name -> writ.idp.v3alpha.Options
-	19, // 25: writ.transfer.v1.IDP.creation_date:type_name -> google.protobuf.Timestamp
-	23, // 26: writ.transfer.v1.SMTPProvider.state_policy:type_name -> writ.object.v3alpha.StatePolicy
-	25, // 27: writ.transfer.v1.SMTPProvider.tls:type_name -> writ.smtp.v3alpha.TLSMode
-	26, // 28: writ.transfer.v1.SMTPProvider.auth:type_name -> writ.smtp.v3alpha.AuthMechanism
-	19, // 29: writ.transfer.v1.SMTPProvider.creation_date:type_name -> google.protobuf.Timestamp
-	23, // 30: writ.transfer.v1.SMSProvider.state_policy:type_name -> writ.object.v3alpha.StatePolicy
-	19, // 31: writ.transfer.v1.SMSProvider.creation_date:type_name -> google.protobuf.Timestamp
-	27, // 32: writ.transfer.v1.User.human:type_name -> writ.user.v3alpha.Human
-	28, // 33: writ.transfer.v1.User.service:type_name -> writ.user.v3alpha.Service
-	29, // 34: writ.transfer.v1.User.state:type_name -> writ.user.v3alpha.UserState
-	19, // 35: writ.transfer.v1.User.password_changed:type_name -> google.protobuf.Timestamp
-	21, // 36: writ.transfer.v1.User.data:type_name -> google.protobuf.Struct
-	19, // 37: writ.transfer.v1.User.creation_date:type_name -> google.protobuf.Timestamp
-	19, // 38: writ.transfer.v1.UserMetadata.creation_date:type_name -> google.protobuf.Timestamp
-	30, // 39: writ.transfer.v1.Authenticator.type:type_name -> writ.authenticator.v3alpha.SecondFactorType
-	19, // 40: writ.transfer.v1.Authenticator.creation_date:type_name -> google.protobuf.Timestamp
-	19, // 41: writ.transfer.v1.IDPLink.creation_date:type_name -> google.protobuf.Timestamp
-	18, // 42: writ.transfer.v1.Project.state:type_name -> writ.object.v3alpha.EffectiveState
-	19, // 43: writ.transfer.v1.Project.creation_date:type_name -> google.protobuf.Timestamp
-	19, // 44: writ.transfer.v1.Role.creation_date:type_name -> google.protobuf.Timestamp
-	31, // 45: writ.transfer.v1.App.oidc:type_name -> writ.app.v3alpha.OIDCConfig
-	32, // 46: writ.transfer.v1.App.api:type_name -> writ.app.v3alpha.APIConfig
-	18, // 47: writ.transfer.v1.App.state:type_name -> writ.object.v3alpha.EffectiveState
-	19, // 48: writ.transfer.v1.App.creation_date:type_name -> google.protobuf.Timestamp
-	18, // 49: writ.transfer.v1.ProjectGrant.state:type_name -> writ.object.v3alpha.EffectiveState
-	19, // 50: writ.transfer.v1.ProjectGrant.creation_date:type_name -> google.protobuf.Timestamp
-	18, // 51: writ.transfer.v1.UserGrant.state:type_name -> writ.object.v3alpha.EffectiveState
-	19, // 52: writ.transfer.v1.UserGrant.creation_date:type_name -> google.protobuf.Timestamp
-	33, // 53: writ.transfer.v1.Membership.level:type_name -> writ.membership.v3alpha.MembershipLevel
-	19, // 54: writ.transfer.v1.Membership.creation_date:type_name -> google.protobuf.Timestamp
-	55, // [55:55] is the sub-list for method output_type
-	55, // [55:55] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	11, // 0: writ.transfer.v1.TransferFile.organizations:type_name -> writ.transfer.v1.TransferOrganization
+	12, // 1: writ.transfer.v1.TransferFile.domains:type_name -> writ.transfer.v1.TransferDomain
+	13, // 2: writ.transfer.v1.TransferFile.settings:type_name -> writ.transfer.v1.TransferSetting
+	14, // 3: writ.transfer.v1.TransferFile.setting_images:type_name -> writ.transfer.v1.TransferSettingImage
+	15, // 4: writ.transfer.v1.TransferFile.idps:type_name -> writ.transfer.v1.TransferIDP
+	16, // 5: writ.transfer.v1.TransferFile.smtp_providers:type_name -> writ.transfer.v1.TransferSMTPProvider
+	17, // 6: writ.transfer.v1.TransferFile.sms_providers:type_name -> writ.transfer.v1.TransferSMSProvider
+	18, // 7: writ.transfer.v1.TransferFile.users:type_name -> writ.transfer.v1.TransferUser
+	19, // 8: writ.transfer.v1.TransferFile.user_metadata:type_name -> writ.transfer.v1.TransferUserMetadata
+	20, // 9: writ.transfer.v1.TransferFile.authenticators:type_name -> writ.transfer.v1.TransferAuthenticator
+	21, // 10: writ.transfer.v1.TransferFile.idp_links:type_name -> writ.transfer.v1.TransferIDPLink
+	22, // 11: writ.transfer.v1.TransferFile.projects:type_name -> writ.transfer.v1.TransferProject
+	23, // 12: writ.transfer.v1.TransferFile.project_roles:type_name -> writ.transfer.v1.TransferRole
+	24, // 13: writ.transfer.v1.TransferFile.apps:type_name -> writ.transfer.v1.TransferApp
+	25, // 14: writ.transfer.v1.TransferFile.project_grants:type_name -> writ.transfer.v1.TransferProjectGrant
+	26, // 15: writ.transfer.v1.TransferFile.user_grants:type_name -> writ.transfer.v1.TransferUserGrant
+	27, // 16: writ.transfer.v1.TransferFile.memberships:type_name -> writ.transfer.v1.TransferMembership
+	3,  // 17: writ.transfer.v1.TransferFile.summary:type_name -> writ.transfer.v1.Summary
+	28, // 18: writ.transfer.v1.Summary.time:type_name -> google.protobuf.Timestamp
+	4,  // 19: writ.transfer.v1.Summary.carried:type_name -> writ.transfer.v1.Carried
+	5,  // 20: writ.transfer.v1.Summary.behind:type_name -> writ.transfer.v1.Behind
+	7,  // 21: writ.transfer.v1.ImportReport.outcomes:type_name -> writ.transfer.v1.Outcome
+	8,  // 22: writ.transfer.v1.ImportReport.not_carried:type_name -> writ.transfer.v1.Lost
+	0,  // 23: writ.transfer.v1.TransferOperation.type:type_name -> writ.transfer.v1.OperationType
+	1,  // 24: writ.transfer.v1.TransferOperation.state:type_name -> writ.transfer.v1.OperationState
+	28, // 25: writ.transfer.v1.TransferOperation.creation_date:type_name -> google.protobuf.Timestamp
+	28, // 26: writ.transfer.v1.TransferOperation.change_date:type_name -> google.protobuf.Timestamp
+	28, // 27: writ.transfer.v1.TransferOperation.expiration_date:type_name -> google.protobuf.Timestamp
+	6,  // 28: writ.transfer.v1.TransferOperation.report:type_name -> writ.transfer.v1.ImportReport
+	3,  // 29: writ.transfer.v1.TransferOperation.summary:type_name -> writ.transfer.v1.Summary
+	10, // 30: writ.transfer.v1.TransferOperation.error:type_name -> writ.transfer.v1.OperationError
+	29, // 31: writ.transfer.v1.TransferOrganization.state:type_name -> writ.object.v3alpha.EffectiveState
+	28, // 32: writ.transfer.v1.TransferOrganization.creation_date:type_name -> google.protobuf.Timestamp
+	30, // 33: writ.transfer.v1.TransferDomain.validation_type:type_name -> writ.domain.v3alpha.ValidationType
+	28, // 34: writ.transfer.v1.TransferDomain.creation_date:type_name -> google.protobuf.Timestamp
+	31, // 35: writ.transfer.v1.TransferSetting.properties:type_name -> google.protobuf.Struct
+	32, // 36: writ.transfer.v1.TransferIDP.type:type_name -> writ.idp.v3alpha.ProviderType
+	33, // 37: writ.transfer.v1.TransferIDP.state_policy:type_name -> writ.object.v3alpha.StatePolicy
+	34, // 38: writ.transfer.v1.TransferIDP.options:type_name -> writ.idp.v3alpha.Options
+	28, // 39: writ.transfer.v1.TransferIDP.creation_date:type_name -> google.protobuf.Timestamp
+	33, // 40: writ.transfer.v1.TransferSMTPProvider.state_policy:type_name -> writ.object.v3alpha.StatePolicy
+	35, // 41: writ.transfer.v1.TransferSMTPProvider.tls:type_name -> writ.smtp.v3alpha.TLSMode
+	36, // 42: writ.transfer.v1.TransferSMTPProvider.auth:type_name -> writ.smtp.v3alpha.AuthMechanism
+	28, // 43: writ.transfer.v1.TransferSMTPProvider.creation_date:type_name -> google.protobuf.Timestamp
+	33, // 44: writ.transfer.v1.TransferSMSProvider.state_policy:type_name -> writ.object.v3alpha.StatePolicy
+	28, // 45: writ.transfer.v1.TransferSMSProvider.creation_date:type_name -> google.protobuf.Timestamp
+	37, // 46: writ.transfer.v1.TransferUser.human:type_name -> writ.user.v3alpha.Human
+	38, // 47: writ.transfer.v1.TransferUser.service:type_name -> writ.user.v3alpha.Service
+	39, // 48: writ.transfer.v1.TransferUser.state:type_name -> writ.user.v3alpha.UserState
+	28, // 49: writ.transfer.v1.TransferUser.password_changed:type_name -> google.protobuf.Timestamp
+	31, // 50: writ.transfer.v1.TransferUser.data:type_name -> google.protobuf.Struct
+	28, // 51: writ.transfer.v1.TransferUser.creation_date:type_name -> google.protobuf.Timestamp
+	28, // 52: writ.transfer.v1.TransferUserMetadata.creation_date:type_name -> google.protobuf.Timestamp
+	40, // 53: writ.transfer.v1.TransferAuthenticator.type:type_name -> writ.authenticator.v3alpha.SecondFactorType
+	28, // 54: writ.transfer.v1.TransferAuthenticator.creation_date:type_name -> google.protobuf.Timestamp
+	28, // 55: writ.transfer.v1.TransferIDPLink.creation_date:type_name -> google.protobuf.Timestamp
+	29, // 56: writ.transfer.v1.TransferProject.state:type_name -> writ.object.v3alpha.EffectiveState
+	28, // 57: writ.transfer.v1.TransferProject.creation_date:type_name -> google.protobuf.Timestamp
+	28, // 58: writ.transfer.v1.TransferRole.creation_date:type_name -> google.protobuf.Timestamp
+	41, // 59: writ.transfer.v1.TransferApp.oidc:type_name -> writ.app.v3alpha.OIDCConfig
+	42, // 60: writ.transfer.v1.TransferApp.api:type_name -> writ.app.v3alpha.APIConfig
+	29, // 61: writ.transfer.v1.TransferApp.state:type_name -> writ.object.v3alpha.EffectiveState
+	28, // 62: writ.transfer.v1.TransferApp.creation_date:type_name -> google.protobuf.Timestamp
+	29, // 63: writ.transfer.v1.TransferProjectGrant.state:type_name -> writ.object.v3alpha.EffectiveState
+	28, // 64: writ.transfer.v1.TransferProjectGrant.creation_date:type_name -> google.protobuf.Timestamp
+	29, // 65: writ.transfer.v1.TransferUserGrant.state:type_name -> writ.object.v3alpha.EffectiveState
+	28, // 66: writ.transfer.v1.TransferUserGrant.creation_date:type_name -> google.protobuf.Timestamp
+	43, // 67: writ.transfer.v1.TransferMembership.level:type_name -> writ.membership.v3alpha.MembershipLevel
+	28, // 68: writ.transfer.v1.TransferMembership.creation_date:type_name -> google.protobuf.Timestamp
+	69, // [69:69] is the sub-list for method output_type
+	69, // [69:69] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_writ_transfer_v1_transfer_proto_init() }
@@ -2762,30 +3639,31 @@ func file_writ_transfer_v1_transfer_proto_init() {
 	if File_writ_transfer_v1_transfer_proto != nil {
 		return
 	}
-	file_writ_transfer_v1_transfer_proto_msgTypes[7].OneofWrappers = []any{}
-	file_writ_transfer_v1_transfer_proto_msgTypes[8].OneofWrappers = []any{
-		(*User_Human)(nil),
-		(*User_Service)(nil),
+	file_writ_transfer_v1_transfer_proto_msgTypes[15].OneofWrappers = []any{}
+	file_writ_transfer_v1_transfer_proto_msgTypes[16].OneofWrappers = []any{
+		(*TransferUser_Human)(nil),
+		(*TransferUser_Service)(nil),
 	}
-	file_writ_transfer_v1_transfer_proto_msgTypes[10].OneofWrappers = []any{}
-	file_writ_transfer_v1_transfer_proto_msgTypes[14].OneofWrappers = []any{
-		(*App_Oidc)(nil),
-		(*App_Api)(nil),
+	file_writ_transfer_v1_transfer_proto_msgTypes[18].OneofWrappers = []any{}
+	file_writ_transfer_v1_transfer_proto_msgTypes[22].OneofWrappers = []any{
+		(*TransferApp_Oidc)(nil),
+		(*TransferApp_Api)(nil),
 	}
-	file_writ_transfer_v1_transfer_proto_msgTypes[16].OneofWrappers = []any{}
-	file_writ_transfer_v1_transfer_proto_msgTypes[17].OneofWrappers = []any{}
+	file_writ_transfer_v1_transfer_proto_msgTypes[24].OneofWrappers = []any{}
+	file_writ_transfer_v1_transfer_proto_msgTypes[25].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_transfer_v1_transfer_proto_rawDesc), len(file_writ_transfer_v1_transfer_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   18,
+			NumEnums:      2,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_writ_transfer_v1_transfer_proto_goTypes,
 		DependencyIndexes: file_writ_transfer_v1_transfer_proto_depIdxs,
+		EnumInfos:         file_writ_transfer_v1_transfer_proto_enumTypes,
 		MessageInfos:      file_writ_transfer_v1_transfer_proto_msgTypes,
 	}.Build()
 	File_writ_transfer_v1_transfer_proto = out.File

@@ -18,7 +18,7 @@ import (
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *File) AppendJSON(b []byte) []byte {
+func (m *TransferFile) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"version\":"...)
@@ -194,6 +194,11 @@ func (m *File) AppendJSON(b []byte) []byte {
 	}
 	b = append(b, ']')
 	b = append(b, ',')
+	if v := m.GetSummary(); v != nil {
+		b = append(b, "\"summary\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -202,7 +207,267 @@ func (m *File) AppendJSON(b []byte) []byte {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *Organization) AppendJSON(b []byte) []byte {
+func (m *Summary) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	if v := m.GetTime(); v != nil {
+		b = append(b, "\"time\":"...)
+		b = wire.AppendTimestamp(b, v)
+		b = append(b, ',')
+	}
+	b = append(b, "\"carried\":"...)
+	b = append(b, '[')
+	for i, v := range m.GetCarried() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = v.AppendJSON(b)
+	}
+	b = append(b, ']')
+	b = append(b, ',')
+	b = append(b, "\"behind\":"...)
+	b = append(b, '[')
+	for i, v := range m.GetBehind() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = v.AppendJSON(b)
+	}
+	b = append(b, ']')
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *Carried) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"kind\":"...)
+	b = wire.AppendString(b, m.GetKind())
+	b = append(b, ',')
+	b = append(b, "\"count\":"...)
+	b = wire.AppendUint64(b, m.GetCount())
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *Behind) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"kind\":"...)
+	b = wire.AppendString(b, m.GetKind())
+	b = append(b, ',')
+	b = append(b, "\"orgId\":"...)
+	b = wire.AppendString(b, m.GetOrgId())
+	b = append(b, ',')
+	b = append(b, "\"count\":"...)
+	b = wire.AppendUint64(b, m.GetCount())
+	b = append(b, ',')
+	b = append(b, "\"reason\":"...)
+	b = wire.AppendString(b, m.GetReason())
+	b = append(b, ',')
+	b = append(b, "\"message\":"...)
+	b = wire.AppendString(b, m.GetMessage())
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *ImportReport) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"importId\":"...)
+	b = wire.AppendString(b, m.GetImportId())
+	b = append(b, ',')
+	b = append(b, "\"dryRun\":"...)
+	b = strconv.AppendBool(b, m.GetDryRun())
+	b = append(b, ',')
+	b = append(b, "\"outcomes\":"...)
+	b = append(b, '[')
+	for i, v := range m.GetOutcomes() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = v.AppendJSON(b)
+	}
+	b = append(b, ']')
+	b = append(b, ',')
+	b = append(b, "\"notCarried\":"...)
+	b = append(b, '[')
+	for i, v := range m.GetNotCarried() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = v.AppendJSON(b)
+	}
+	b = append(b, ']')
+	b = append(b, ',')
+	b = append(b, "\"totalNotCarried\":"...)
+	b = wire.AppendUint64(b, m.GetTotalNotCarried())
+	b = append(b, ',')
+	b = append(b, "\"ignored\":"...)
+	b = append(b, '[')
+	for i, v := range m.GetIgnored() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = wire.AppendString(b, v)
+	}
+	b = append(b, ']')
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *Outcome) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"orgId\":"...)
+	b = wire.AppendString(b, m.GetOrgId())
+	b = append(b, ',')
+	b = append(b, "\"kind\":"...)
+	b = wire.AppendString(b, m.GetKind())
+	b = append(b, ',')
+	b = append(b, "\"created\":"...)
+	b = wire.AppendUint64(b, m.GetCreated())
+	b = append(b, ',')
+	b = append(b, "\"updated\":"...)
+	b = wire.AppendUint64(b, m.GetUpdated())
+	b = append(b, ',')
+	b = append(b, "\"skipped\":"...)
+	b = wire.AppendUint64(b, m.GetSkipped())
+	b = append(b, ',')
+	b = append(b, "\"notCarried\":"...)
+	b = wire.AppendUint64(b, m.GetNotCarried())
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *Lost) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"kind\":"...)
+	b = wire.AppendString(b, m.GetKind())
+	b = append(b, ',')
+	b = append(b, "\"id\":"...)
+	b = wire.AppendString(b, m.GetId())
+	b = append(b, ',')
+	b = append(b, "\"orgId\":"...)
+	b = wire.AppendString(b, m.GetOrgId())
+	b = append(b, ',')
+	b = append(b, "\"reason\":"...)
+	b = wire.AppendString(b, m.GetReason())
+	b = append(b, ',')
+	b = append(b, "\"message\":"...)
+	b = wire.AppendString(b, m.GetMessage())
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *TransferOperation) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"id\":"...)
+	b = wire.AppendString(b, m.GetId())
+	b = append(b, ',')
+	b = append(b, "\"type\":"...)
+	b = wire.AppendEnum(b, m.GetType(), OperationType_name)
+	b = append(b, ',')
+	b = append(b, "\"state\":"...)
+	b = wire.AppendEnum(b, m.GetState(), OperationState_name)
+	b = append(b, ',')
+	b = append(b, "\"items\":"...)
+	b = wire.AppendUint64(b, m.GetItems())
+	b = append(b, ',')
+	b = append(b, "\"total\":"...)
+	b = wire.AppendUint64(b, m.GetTotal())
+	b = append(b, ',')
+	b = append(b, "\"size\":"...)
+	b = wire.AppendUint64(b, m.GetSize())
+	b = append(b, ',')
+	if v := m.GetCreationDate(); v != nil {
+		b = append(b, "\"creationDate\":"...)
+		b = wire.AppendTimestamp(b, v)
+		b = append(b, ',')
+	}
+	if v := m.GetChangeDate(); v != nil {
+		b = append(b, "\"changeDate\":"...)
+		b = wire.AppendTimestamp(b, v)
+		b = append(b, ',')
+	}
+	if v := m.GetExpirationDate(); v != nil {
+		b = append(b, "\"expirationDate\":"...)
+		b = wire.AppendTimestamp(b, v)
+		b = append(b, ',')
+	}
+	if v := m.GetReport(); v != nil {
+		b = append(b, "\"report\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	if v := m.GetSummary(); v != nil {
+		b = append(b, "\"summary\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	if v := m.GetError(); v != nil {
+		b = append(b, "\"error\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *OperationError) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"reason\":"...)
+	b = wire.AppendString(b, m.GetReason())
+	b = append(b, ',')
+	b = append(b, "\"message\":"...)
+	b = wire.AppendString(b, m.GetMessage())
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *TransferOrganization) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"id\":"...)
@@ -226,7 +491,7 @@ func (m *Organization) AppendJSON(b []byte) []byte {
 }
 
 // ReadJSON implements wire.Decoder.
-func (m *Organization) ReadJSON(r *wire.Reader) {
+func (m *TransferOrganization) ReadJSON(r *wire.Reader) {
 	for o := r.Object(); o.Next(); {
 		switch string(o.Name) {
 		case "id":
@@ -249,7 +514,7 @@ func (m *Organization) ReadJSON(r *wire.Reader) {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *Domain) AppendJSON(b []byte) []byte {
+func (m *TransferDomain) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"id\":"...)
@@ -285,7 +550,7 @@ func (m *Domain) AppendJSON(b []byte) []byte {
 }
 
 // ReadJSON implements wire.Decoder.
-func (m *Domain) ReadJSON(r *wire.Reader) {
+func (m *TransferDomain) ReadJSON(r *wire.Reader) {
 	for o := r.Object(); o.Next(); {
 		switch string(o.Name) {
 		case "id":
@@ -320,7 +585,7 @@ func (m *Domain) ReadJSON(r *wire.Reader) {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *Setting) AppendJSON(b []byte) []byte {
+func (m *TransferSetting) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"orgId\":"...)
@@ -341,7 +606,7 @@ func (m *Setting) AppendJSON(b []byte) []byte {
 }
 
 // ReadJSON implements wire.Decoder.
-func (m *Setting) ReadJSON(r *wire.Reader) {
+func (m *TransferSetting) ReadJSON(r *wire.Reader) {
 	for o := r.Object(); o.Next(); {
 		switch string(o.Name) {
 		case "orgId", "org_id":
@@ -361,7 +626,7 @@ func (m *Setting) ReadJSON(r *wire.Reader) {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *SettingImage) AppendJSON(b []byte) []byte {
+func (m *TransferSettingImage) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"orgId\":"...)
@@ -386,7 +651,7 @@ func (m *SettingImage) AppendJSON(b []byte) []byte {
 }
 
 // ReadJSON implements wire.Decoder.
-func (m *SettingImage) ReadJSON(r *wire.Reader) {
+func (m *TransferSettingImage) ReadJSON(r *wire.Reader) {
 	for o := r.Object(); o.Next(); {
 		switch string(o.Name) {
 		case "orgId", "org_id":
@@ -412,7 +677,7 @@ func (m *SettingImage) ReadJSON(r *wire.Reader) {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *IDP) AppendJSON(b []byte) []byte {
+func (m *TransferIDP) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"id\":"...)
@@ -496,7 +761,7 @@ func (m *IDP) AppendJSON(b []byte) []byte {
 }
 
 // ReadJSON implements wire.Decoder.
-func (m *IDP) ReadJSON(r *wire.Reader) {
+func (m *TransferIDP) ReadJSON(r *wire.Reader) {
 	for o := r.Object(); o.Next(); {
 		switch string(o.Name) {
 		case "id":
@@ -572,7 +837,7 @@ func (m *IDP) ReadJSON(r *wire.Reader) {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *SMTPProvider) AppendJSON(b []byte) []byte {
+func (m *TransferSMTPProvider) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"id\":"...)
@@ -654,7 +919,7 @@ func (m *SMTPProvider) AppendJSON(b []byte) []byte {
 }
 
 // ReadJSON implements wire.Decoder.
-func (m *SMTPProvider) ReadJSON(r *wire.Reader) {
+func (m *TransferSMTPProvider) ReadJSON(r *wire.Reader) {
 	for o := r.Object(); o.Next(); {
 		switch string(o.Name) {
 		case "id":
@@ -730,7 +995,7 @@ func (m *SMTPProvider) ReadJSON(r *wire.Reader) {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *SMSProvider) AppendJSON(b []byte) []byte {
+func (m *TransferSMSProvider) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"id\":"...)
@@ -785,7 +1050,7 @@ func (m *SMSProvider) AppendJSON(b []byte) []byte {
 }
 
 // ReadJSON implements wire.Decoder.
-func (m *SMSProvider) ReadJSON(r *wire.Reader) {
+func (m *TransferSMSProvider) ReadJSON(r *wire.Reader) {
 	for o := r.Object(); o.Next(); {
 		switch string(o.Name) {
 		case "id":
@@ -835,7 +1100,7 @@ func (m *SMSProvider) ReadJSON(r *wire.Reader) {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *User) AppendJSON(b []byte) []byte {
+func (m *TransferUser) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"id\":"...)
@@ -847,12 +1112,12 @@ func (m *User) AppendJSON(b []byte) []byte {
 	b = append(b, "\"username\":"...)
 	b = wire.AppendString(b, m.GetUsername())
 	b = append(b, ',')
-	if o, ok := m.GetType().(*User_Human); ok {
+	if o, ok := m.GetType().(*TransferUser_Human); ok {
 		b = append(b, "\"human\":"...)
 		b = o.Human.AppendJSON(b)
 		b = append(b, ',')
 	}
-	if o, ok := m.GetType().(*User_Service); ok {
+	if o, ok := m.GetType().(*TransferUser_Service); ok {
 		b = append(b, "\"service\":"...)
 		b = o.Service.AppendJSON(b)
 		b = append(b, ',')
@@ -906,7 +1171,7 @@ func (m *User) AppendJSON(b []byte) []byte {
 }
 
 // ReadJSON implements wire.Decoder.
-func (m *User) ReadJSON(r *wire.Reader) {
+func (m *TransferUser) ReadJSON(r *wire.Reader) {
 	var ofType string
 	for o := r.Object(); o.Next(); {
 		switch string(o.Name) {
@@ -922,11 +1187,11 @@ func (m *User) ReadJSON(r *wire.Reader) {
 		case "human":
 			o.Once(3)
 			o.One(&ofType)
-			m.Type = &User_Human{Human: wire.ReadMessage[v3alpha4.Human](r)}
+			m.Type = &TransferUser_Human{Human: wire.ReadMessage[v3alpha4.Human](r)}
 		case "service":
 			o.Once(4)
 			o.One(&ofType)
-			m.Type = &User_Service{Service: wire.ReadMessage[v3alpha4.Service](r)}
+			m.Type = &TransferUser_Service{Service: wire.ReadMessage[v3alpha4.Service](r)}
 		case "state":
 			o.Once(5)
 			m.State = v3alpha4.UserState(r.Enum("UserState", v3alpha4.UserState_value))
@@ -965,7 +1230,7 @@ func (m *User) ReadJSON(r *wire.Reader) {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *UserMetadata) AppendJSON(b []byte) []byte {
+func (m *TransferUserMetadata) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"userId\":"...)
@@ -992,7 +1257,7 @@ func (m *UserMetadata) AppendJSON(b []byte) []byte {
 }
 
 // ReadJSON implements wire.Decoder.
-func (m *UserMetadata) ReadJSON(r *wire.Reader) {
+func (m *TransferUserMetadata) ReadJSON(r *wire.Reader) {
 	for o := r.Object(); o.Next(); {
 		switch string(o.Name) {
 		case "userId", "user_id":
@@ -1018,7 +1283,7 @@ func (m *UserMetadata) ReadJSON(r *wire.Reader) {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *Authenticator) AppendJSON(b []byte) []byte {
+func (m *TransferAuthenticator) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"id\":"...)
@@ -1056,7 +1321,7 @@ func (m *Authenticator) AppendJSON(b []byte) []byte {
 }
 
 // ReadJSON implements wire.Decoder.
-func (m *Authenticator) ReadJSON(r *wire.Reader) {
+func (m *TransferAuthenticator) ReadJSON(r *wire.Reader) {
 	for o := r.Object(); o.Next(); {
 		switch string(o.Name) {
 		case "id":
@@ -1091,7 +1356,7 @@ func (m *Authenticator) ReadJSON(r *wire.Reader) {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *IDPLink) AppendJSON(b []byte) []byte {
+func (m *TransferIDPLink) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"id\":"...)
@@ -1124,7 +1389,7 @@ func (m *IDPLink) AppendJSON(b []byte) []byte {
 }
 
 // ReadJSON implements wire.Decoder.
-func (m *IDPLink) ReadJSON(r *wire.Reader) {
+func (m *TransferIDPLink) ReadJSON(r *wire.Reader) {
 	for o := r.Object(); o.Next(); {
 		switch string(o.Name) {
 		case "id":
@@ -1156,7 +1421,7 @@ func (m *IDPLink) ReadJSON(r *wire.Reader) {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *Project) AppendJSON(b []byte) []byte {
+func (m *TransferProject) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"id\":"...)
@@ -1192,7 +1457,7 @@ func (m *Project) AppendJSON(b []byte) []byte {
 }
 
 // ReadJSON implements wire.Decoder.
-func (m *Project) ReadJSON(r *wire.Reader) {
+func (m *TransferProject) ReadJSON(r *wire.Reader) {
 	for o := r.Object(); o.Next(); {
 		switch string(o.Name) {
 		case "id":
@@ -1227,7 +1492,7 @@ func (m *Project) ReadJSON(r *wire.Reader) {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *Role) AppendJSON(b []byte) []byte {
+func (m *TransferRole) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"id\":"...)
@@ -1260,7 +1525,7 @@ func (m *Role) AppendJSON(b []byte) []byte {
 }
 
 // ReadJSON implements wire.Decoder.
-func (m *Role) ReadJSON(r *wire.Reader) {
+func (m *TransferRole) ReadJSON(r *wire.Reader) {
 	for o := r.Object(); o.Next(); {
 		switch string(o.Name) {
 		case "id":
@@ -1292,7 +1557,7 @@ func (m *Role) ReadJSON(r *wire.Reader) {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *App) AppendJSON(b []byte) []byte {
+func (m *TransferApp) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"id\":"...)
@@ -1307,12 +1572,12 @@ func (m *App) AppendJSON(b []byte) []byte {
 	b = append(b, "\"name\":"...)
 	b = wire.AppendString(b, m.GetName())
 	b = append(b, ',')
-	if o, ok := m.GetConfig().(*App_Oidc); ok {
+	if o, ok := m.GetConfig().(*TransferApp_Oidc); ok {
 		b = append(b, "\"oidc\":"...)
 		b = o.Oidc.AppendJSON(b)
 		b = append(b, ',')
 	}
-	if o, ok := m.GetConfig().(*App_Api); ok {
+	if o, ok := m.GetConfig().(*TransferApp_Api); ok {
 		b = append(b, "\"api\":"...)
 		b = o.Api.AppendJSON(b)
 		b = append(b, ',')
@@ -1343,7 +1608,7 @@ func (m *App) AppendJSON(b []byte) []byte {
 }
 
 // ReadJSON implements wire.Decoder.
-func (m *App) ReadJSON(r *wire.Reader) {
+func (m *TransferApp) ReadJSON(r *wire.Reader) {
 	var ofConfig string
 	for o := r.Object(); o.Next(); {
 		switch string(o.Name) {
@@ -1362,11 +1627,11 @@ func (m *App) ReadJSON(r *wire.Reader) {
 		case "oidc":
 			o.Once(4)
 			o.One(&ofConfig)
-			m.Config = &App_Oidc{Oidc: wire.ReadMessage[v3alpha6.OIDCConfig](r)}
+			m.Config = &TransferApp_Oidc{Oidc: wire.ReadMessage[v3alpha6.OIDCConfig](r)}
 		case "api":
 			o.Once(5)
 			o.One(&ofConfig)
-			m.Config = &App_Api{Api: wire.ReadMessage[v3alpha6.APIConfig](r)}
+			m.Config = &TransferApp_Api{Api: wire.ReadMessage[v3alpha6.APIConfig](r)}
 		case "clientId", "client_id":
 			o.Once(6)
 			m.ClientId = r.String()
@@ -1390,7 +1655,7 @@ func (m *App) ReadJSON(r *wire.Reader) {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *ProjectGrant) AppendJSON(b []byte) []byte {
+func (m *TransferProjectGrant) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"id\":"...)
@@ -1430,7 +1695,7 @@ func (m *ProjectGrant) AppendJSON(b []byte) []byte {
 }
 
 // ReadJSON implements wire.Decoder.
-func (m *ProjectGrant) ReadJSON(r *wire.Reader) {
+func (m *TransferProjectGrant) ReadJSON(r *wire.Reader) {
 	for o := r.Object(); o.Next(); {
 		switch string(o.Name) {
 		case "id":
@@ -1464,7 +1729,7 @@ func (m *ProjectGrant) ReadJSON(r *wire.Reader) {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *UserGrant) AppendJSON(b []byte) []byte {
+func (m *TransferUserGrant) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"id\":"...)
@@ -1509,7 +1774,7 @@ func (m *UserGrant) AppendJSON(b []byte) []byte {
 }
 
 // ReadJSON implements wire.Decoder.
-func (m *UserGrant) ReadJSON(r *wire.Reader) {
+func (m *TransferUserGrant) ReadJSON(r *wire.Reader) {
 	for o := r.Object(); o.Next(); {
 		switch string(o.Name) {
 		case "id":
@@ -1546,7 +1811,7 @@ func (m *UserGrant) ReadJSON(r *wire.Reader) {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *Membership) AppendJSON(b []byte) []byte {
+func (m *TransferMembership) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"id\":"...)
@@ -1596,7 +1861,7 @@ func (m *Membership) AppendJSON(b []byte) []byte {
 }
 
 // ReadJSON implements wire.Decoder.
-func (m *Membership) ReadJSON(r *wire.Reader) {
+func (m *TransferMembership) ReadJSON(r *wire.Reader) {
 	for o := r.Object(); o.Next(); {
 		switch string(o.Name) {
 		case "id":
