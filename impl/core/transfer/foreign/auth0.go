@@ -59,7 +59,7 @@ func (a *auth0) user(o *jsonObject) {
 		id = "auth0|" + id
 	}
 	email := text("email", "Email")
-	user := &transferv1.User{
+	user := &transferv1.TransferUser{
 		Id: id, OrgId: a.OrgID, Username: either(text("username", "Username"), email, text("phone_number"), id),
 		State: userv3.UserState_USER_STATE_ACTIVE, CreationDate: created(o),
 	}
@@ -80,7 +80,7 @@ func (a *auth0) user(o *jsonObject) {
 		human.Phone = &userv3.Phone{Number: telephone(phone), IsVerified: o.flag("phone_verified") || o.flag("Phone Verified")}
 	}
 	o.ignore("phone_verified", "Phone Verified")
-	user.Type = &transferv1.User_Human{Human: human}
+	user.Type = &transferv1.TransferUser_Human{Human: human}
 	a.hash(o, user)
 	if at := o.member("password_set_date"); at.has("$date") {
 		user.PasswordChanged = at.date("$date")
@@ -90,7 +90,7 @@ func (a *auth0) user(o *jsonObject) {
 		of := o.member(name)
 		for _, key := range of.sorted() {
 			if value := jsonText(of.get(key)); of.has(key) && len(value) > 0 {
-				a.put("userMetadata", id+"/"+name+"."+key, &transferv1.UserMetadata{UserId: id, OrgId: a.OrgID, Id: name + "." + key, Value: value})
+				a.put("userMetadata", id+"/"+name+"."+key, &transferv1.TransferUserMetadata{UserId: id, OrgId: a.OrgID, Id: name + "." + key, Value: value})
 			}
 		}
 	}
@@ -98,7 +98,7 @@ func (a *auth0) user(o *jsonObject) {
 		provider, connection := identity.text("provider"), identity.text("connection")
 		external := identity.get("user_id") // a number, of some
 		if provider != "auth0" {            // that is the password
-			a.idpLink(&transferv1.IDPLink{OrgId: a.OrgID, UserId: id, IdpId: connection, ExternalUserId: strings.Trim(string(jsonText(external)), `"`)})
+			a.idpLink(&transferv1.TransferIDPLink{OrgId: a.OrgID, UserId: id, IdpId: connection, ExternalUserId: strings.Trim(string(jsonText(external)), `"`)})
 			a.often("idpLinks", fmt.Sprintf("the export does not have the connection %q: accounts there are linked to the identity provider with that ID, if there is one", connection))
 		}
 		identity.ignore("isSocial", "profileData", "access_token", "access_token_secret", "refresh_token", "expires_in")
@@ -143,7 +143,7 @@ func (a *auth0) factor(o *jsonObject, id string) {
 }
 
 // hash reads the password's hash: a text, or what custom_password_hash says in its many ways.
-func (a *auth0) hash(o *jsonObject, user *transferv1.User) {
+func (a *auth0) hash(o *jsonObject, user *transferv1.TransferUser) {
 	if hash := either(o.text("passwordHash"), o.text("password_hash")); hash != "" {
 		a.password(user, withoutLength(hash))
 	}

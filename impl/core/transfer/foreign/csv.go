@@ -120,7 +120,7 @@ func (c *table) line() error {
 		return nil
 	}
 	id := either(cell("id"), cell("external_id"), derived("user", c.OrgID, strings.ToLower(username)))
-	user := &transferv1.User{
+	user := &transferv1.TransferUser{
 		Id: id, OrgId: c.OrgID, Username: username, State: userv3.UserState_USER_STATE_ACTIVE, PasswordChangeRequired: flag("password_change_required"),
 	}
 	switch state := strings.ToLower(cell("state")); state {
@@ -147,7 +147,7 @@ func (c *table) line() error {
 	if phone := cell("phone"); phone != "" {
 		human.Phone = &userv3.Phone{Number: telephone(phone), IsVerified: flag("phone_verified")}
 	}
-	user.Type = &transferv1.User_Human{Human: human}
+	user.Type = &transferv1.TransferUser_Human{Human: human}
 	if hash := cell("password_hash"); hash != "" {
 		c.password(user, hash)
 	}
@@ -157,7 +157,7 @@ func (c *table) line() error {
 	}
 	for _, key := range c.entries {
 		if value := cell("metadata." + key); value != "" {
-			c.put("userMetadata", id+"/"+key, &transferv1.UserMetadata{UserId: id, OrgId: c.OrgID, Id: key, Value: []byte(value)})
+			c.put("userMetadata", id+"/"+key, &transferv1.TransferUserMetadata{UserId: id, OrgId: c.OrgID, Id: key, Value: []byte(value)})
 		}
 	}
 	return nil

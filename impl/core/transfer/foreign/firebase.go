@@ -49,7 +49,7 @@ type firebase struct{ *reading }
 
 func (f *firebase) user(o *jsonObject) {
 	id, email, phone := o.needed("localId"), o.text("email"), o.text("phoneNumber")
-	user := &transferv1.User{
+	user := &transferv1.TransferUser{
 		Id: id, OrgId: f.OrgID, Username: either(email, phone, id), State: userv3.UserState_USER_STATE_ACTIVE,
 		CreationDate: o.milliseconds("createdAt"), PasswordChanged: o.milliseconds("passwordUpdatedAt"),
 	}
@@ -63,7 +63,7 @@ func (f *firebase) user(o *jsonObject) {
 	if phone != "" { // it got a code when it was added
 		human.Phone = &userv3.Phone{Number: telephone(phone), IsVerified: true}
 	}
-	user.Type = &transferv1.User_Human{Human: human}
+	user.Type = &transferv1.TransferUser_Human{Human: human}
 	hash, salt := base64Bytes(o.text("passwordHash")), base64Bytes(o.text("salt"))
 	switch {
 	case len(hash) == 0:
@@ -84,7 +84,7 @@ func (f *firebase) user(o *jsonObject) {
 		if name == "password" || name == "phone" {
 			provider.ignore("rawId")
 		} else {
-			f.idpLink(&transferv1.IDPLink{OrgId: f.OrgID, UserId: id, IdpId: name, ExternalUserId: external, ExternalUsername: either(provider.text("email"), provider.text("screenName"))})
+			f.idpLink(&transferv1.TransferIDPLink{OrgId: f.OrgID, UserId: id, IdpId: name, ExternalUserId: external, ExternalUsername: either(provider.text("email"), provider.text("screenName"))})
 			f.often("idpLinks", fmt.Sprintf("the export does not have the provider %q: accounts there are linked to the identity provider with that ID, if there is one", name))
 		}
 		provider.ignore("email", "screenName", "displayName", "photoUrl", "phoneNumber", "federatedId")
@@ -94,7 +94,7 @@ func (f *firebase) user(o *jsonObject) {
 		f.Lost("authenticators", id, strings.TrimSpace("the second factor is added anew: "+factor.text("phoneInfo")))
 	}
 	if claims := o.text("customAttributes"); claims != "" {
-		f.put("userMetadata", id+"/customAttributes", &transferv1.UserMetadata{UserId: id, OrgId: f.OrgID, Id: "customAttributes", Value: []byte(claims)})
+		f.put("userMetadata", id+"/customAttributes", &transferv1.TransferUserMetadata{UserId: id, OrgId: f.OrgID, Id: "customAttributes", Value: []byte(claims)})
 	}
 	o.ignore("lastSignedInAt", "lastLoginAt", "version", "validSince", "passwordHash", "salt", "tenantId", "lastRefreshAt")
 }

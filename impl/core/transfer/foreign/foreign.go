@@ -15,6 +15,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -93,8 +94,11 @@ type entry struct {
 }
 
 func newReading(options Options) *reading {
-	if options.Lost == nil {
-		options.Lost = func(string, string, string) {}
+	lost := options.Lost
+	options.Lost = func(kind, id, reason string) {
+		if lost != nil { // much of these comes from the file
+			lost(short(kind), short(id), short(reason))
+		}
 	}
 	r := &reading{Options: options, alike: map[loss]int{}}
 	r.step = func() error {
@@ -136,10 +140,20 @@ func (r *reading) Next(ctx context.Context) (*transfer.Kind, transfer.Item, erro
 	}
 }
 
+// maxLine bounds a line of a report, in bytes.
+const maxLine = 4000
+
+func short(text string) string {
+	if len(text) > maxLine {
+		text = strings.ToValidUTF8(text[:maxLine], "") + "…"
+	}
+	return text
+}
+
 // refuse keeps the first thing that is wrong with the file.
 func (r *reading) refuse(path, format string, a ...any) {
 	if r.err == nil {
-		r.err = fmt.Errorf("%s: %s", place(path), fmt.Sprintf(format, a...))
+		r.err = errors.New(short(fmt.Sprintf("%s: %s", place(path), fmt.Sprintf(format, a...))))
 	}
 }
 
@@ -182,13 +196,13 @@ func (r *reading) tell() {
 // if it is to be made.
 func (r *reading) organization() error {
 	if r.OrgID == "" && r.OrgName == "" {
-		return fmt.Errorf("the file has no organization: say into which its users go, by the ID of one that there is, or a name for a new one")
+		return errors.New("the file has no organization: say into which its users go, by the ID of one that there is, or a name for a new one")
 	}
 	if r.OrgID == "" {
 		r.OrgID = derived("organization", r.OrgName)
 	}
 	if r.OrgName != "" {
-		r.put("organizations", r.OrgID, &transferv1.Organization{Id: r.OrgID, Name: r.OrgName})
+		r.put("organizations", r.OrgID, &transferv1.TransferOrganization{Id: r.OrgID, Name: r.OrgName})
 	}
 	return nil
 }

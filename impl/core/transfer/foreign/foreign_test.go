@@ -20,10 +20,10 @@ type read struct {
 	err   error
 }
 
-func (r *read) users() map[string]*transferv1.User {
-	byName := map[string]*transferv1.User{}
+func (r *read) users() map[string]*transferv1.TransferUser {
+	byName := map[string]*transferv1.TransferUser{}
 	for _, item := range r.items["users"] {
-		byName[item.(*transferv1.User).GetUsername()] = item.(*transferv1.User)
+		byName[item.(*transferv1.TransferUser).GetUsername()] = item.(*transferv1.TransferUser)
 	}
 	return byName
 }

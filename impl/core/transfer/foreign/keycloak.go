@@ -51,7 +51,7 @@ func Keycloak(file io.ReadSeeker, options Options) (transfer.Source, error) {
 	if err := k.organization(); err != nil {
 		return nil, err
 	}
-	k.put("projects", k.id, &transferv1.Project{
+	k.put("projects", k.id, &transferv1.TransferProject{
 		Id: k.id, OrgId: k.OrgID, Name: either(k.shown, k.realm), ProjectRoleAssertion: true, State: object.EffectiveState_EFFECTIVE_STATE_ACTIVE,
 	})
 	return k, nil
@@ -292,7 +292,7 @@ func (k *keycloak) role(client string, o *jsonObject) {
 		k.Lost("projectRoles", key, "without the end of its description, which is longer than 200 characters")
 		description = string([]rune(description)[:200])
 	}
-	k.put("projectRoles", key, &transferv1.Role{
+	k.put("projectRoles", key, &transferv1.TransferRole{
 		Id: either(o.text("id"), derived("role", k.id, key)), OrgId: k.OrgID, ProjectId: k.id, Key: key, DisplayName: description, Group: client,
 	})
 }
@@ -314,7 +314,7 @@ func (k *keycloak) group(o *jsonObject) {
 func (k *keycloak) user(o *jsonObject) {
 	o.ignore("totp", "disableableCredentialTypes", "access", "origin", "self", "notBefore", "userProfileMetadata")
 	id := o.needed("id")
-	user := &transferv1.User{
+	user := &transferv1.TransferUser{
 		Id: id, OrgId: k.OrgID, Username: o.needed("username"), State: userv3.UserState_USER_STATE_ACTIVE, CreationDate: o.milliseconds("createdTimestamp"),
 	}
 	if o.has("enabled") && !o.flag("enabled") {
@@ -322,11 +322,11 @@ func (k *keycloak) user(o *jsonObject) {
 	}
 	o.ignore("enabled")
 	more := k.profile(o, user)
-	var factors []*transferv1.Authenticator
+	var factors []*transferv1.TransferAuthenticator
 	if client := o.text("serviceAccountClientId"); client != "" {
 		// The name of a service user is its client ID.
 		user.Username = client
-		user.Type = &transferv1.User_Service{Service: &userv3.Service{Name: client, AccessTokenType: object.AccessTokenType_ACCESS_TOKEN_TYPE_JWT}}
+		user.Type = &transferv1.TransferUser_Service{Service: &userv3.Service{Name: client, AccessTokenType: object.AccessTokenType_ACCESS_TOKEN_TYPE_JWT}}
 		user.SecretHash = secretHash(k.accounts[client])
 		if user.SecretHash == nil {
 			k.Lost("users", id, "without a client secret: Keycloak has none, or hid it")
@@ -350,7 +350,7 @@ func (k *keycloak) user(o *jsonObject) {
 	for _, link := range o.list("federatedIdentities") {
 		alias := link.text("identityProvider")
 		if idp := k.idps[alias]; idp != "" {
-			k.idpLink(&transferv1.IDPLink{OrgId: k.OrgID, UserId: id, IdpId: idp, ExternalUserId: link.text("userId"), ExternalUsername: link.text("userName")})
+			k.idpLink(&transferv1.TransferIDPLink{OrgId: k.OrgID, UserId: id, IdpId: idp, ExternalUserId: link.text("userId"), ExternalUsername: link.text("userName")})
 		} else {
 			link.ignore("userId", "userName")
 			k.Lost("idpLinks", id, fmt.Sprintf("the identity provider %q is not carried over", alias))
@@ -408,7 +408,7 @@ func (k *keycloak) grant(o *jsonObject, id string) {
 	}
 	slices.Sort(held)
 	if len(held) > 0 {
-		k.put("userGrants", id, &transferv1.UserGrant{
+		k.put("userGrants", id, &transferv1.TransferUserGrant{
 			Id: derived("user grant", id, k.id), OrgId: k.OrgID, UserId: id, ProjectId: k.id, RoleKeys: held, State: object.EffectiveState_EFFECTIVE_STATE_ACTIVE,
 		})
 	}
@@ -416,7 +416,7 @@ func (k *keycloak) grant(o *jsonObject, id string) {
 
 // profile reads who a user is. Attributes that Keycloak's own scopes make claims of are the
 // same claims here; the others are metadata.
-func (k *keycloak) profile(o *jsonObject, user *transferv1.User) (more []*transferv1.UserMetadata) {
+func (k *keycloak) profile(o *jsonObject, user *transferv1.TransferUser) (more []*transferv1.TransferUserMetadata) {
 	human := &userv3.Human{Profile: &userv3.Profile{GivenName: o.text("firstName"), FamilyName: o.text("lastName")}, Address: &userv3.Address{}}
 	if address := o.text("email"); address != "" {
 		human.Email = &userv3.Email{Address: address, IsVerified: o.flag("emailVerified")}
@@ -450,16 +450,16 @@ func (k *keycloak) profile(o *jsonObject, user *transferv1.User) (more []*transf
 	if human.Phone != nil {
 		human.Phone.IsVerified = verified
 	}
-	user.Type = &transferv1.User_Human{Human: human}
+	user.Type = &transferv1.TransferUser_Human{Human: human}
 	return more
 }
 
-func entryOf(key string, value []byte) *transferv1.UserMetadata {
-	return &transferv1.UserMetadata{Id: key, Value: value}
+func entryOf(key string, value []byte) *transferv1.TransferUserMetadata {
+	return &transferv1.TransferUserMetadata{Id: key, Value: value}
 }
 
 // credentials reads the password and the second factors of a user.
-func (k *keycloak) credentials(o *jsonObject, user *transferv1.User) (factors []*transferv1.Authenticator) {
+func (k *keycloak) credentials(o *jsonObject, user *transferv1.TransferUser) (factors []*transferv1.TransferAuthenticator) {
 	for _, credential := range o.list("credentials") {
 		kind := credential.text("type")
 		created := credential.milliseconds("createdDate")
@@ -484,7 +484,7 @@ func (k *keycloak) credentials(o *jsonObject, user *transferv1.User) (factors []
 			if data.text("secretEncoding") == "BASE32" {
 				key = base32Secret(secretData.text("value"))
 			}
-			factors = append(factors, &transferv1.Authenticator{
+			factors = append(factors, &transferv1.TransferAuthenticator{
 				Id: either(credential.text("id"), derived("totp", user.Id)), OrgId: k.OrgID, UserId: user.Id, Secret: key, IsVerified: true, CreationDate: created,
 				Type: authenticatorv3.SecondFactorType_SECOND_FACTOR_TYPE_TOTP,
 			})
@@ -555,7 +555,7 @@ func (k *keycloak) provider(o *jsonObject) {
 		clientSecret = ""
 	}
 	linking, creation := true, !o.flag("linkOnly")
-	item := &transferv1.IDP{
+	item := &transferv1.TransferIDP{
 		Id: k.idps[alias], OrgId: k.OrgID, Type: kind, Name: either(o.text("displayName"), alias), ClientId: of.text("clientId"), ClientSecret: []byte(clientSecret),
 		Scopes: strings.Fields(of.text("defaultScope")), StatePolicy: object.StatePolicy_STATE_POLICY_ACTIVATE,
 		Options: &idpv3.Options{IsLinkingAllowed: &linking, IsCreationAllowed: &creation},

@@ -21,7 +21,7 @@ func (k *keycloak) client(o *jsonObject) {
 		k.Lost("apps", clientID, fmt.Sprintf("it speaks %q: only OpenID Connect is supported", protocol))
 		return
 	}
-	app := &transferv1.App{
+	app := &transferv1.TransferApp{
 		Id: either(o.text("id"), derived("app", k.id, clientID)), OrgId: k.OrgID, ProjectId: k.id, Name: k.clientName(o.text("name"), clientID),
 		ClientId: clientID, State: object.EffectiveState_EFFECTIVE_STATE_ACTIVE,
 	}
@@ -50,9 +50,9 @@ func (k *keycloak) client(o *jsonObject) {
 		if method == appv3.AuthMethodType_AUTH_METHOD_TYPE_NONE {
 			method = appv3.AuthMethodType_AUTH_METHOD_TYPE_BASIC
 		}
-		app.Config = &transferv1.App_Api{Api: &appv3.APIConfig{AuthMethodType: method}}
+		app.Config = &transferv1.TransferApp_Api{Api: &appv3.APIConfig{AuthMethodType: method}}
 	} else {
-		app.Config = &transferv1.App_Oidc{Oidc: k.oidc(o, attribute, clientID, public, standard, implicit, method)}
+		app.Config = &transferv1.TransferApp_Oidc{Oidc: k.oidc(o, attribute, clientID, public, standard, implicit, method)}
 	}
 	for flag, reason := range map[string]string{
 		"directAccessGrantsEnabled":    "the grant of resource owners' passwords: there is none",

@@ -74,7 +74,7 @@ func TestUsersOfKeycloakAreAsTheyWere(t *testing.T) {
 	}
 	metadata := map[string]string{}
 	for _, item := range r.items["userMetadata"] {
-		of := item.(*transferv1.UserMetadata)
+		of := item.(*transferv1.TransferUserMetadata)
 		metadata[of.GetUserId()[:4]+" "+of.GetId()] = string(of.GetValue())
 	}
 	for key, want := range map[string]string{"6341 department": "engines", "6341 badge": `["12","13"]`, "5285 groups": `["/staff"]`} {
@@ -92,7 +92,7 @@ func TestSecondFactorsOfKeycloakAreCarriedWhereAppsShowTheSame(t *testing.T) {
 		t.Fatalf("got %d, want 1: %v", len(factors), factors)
 	}
 	// Its app was given the base32 of these characters.
-	if got := factors[0].(*transferv1.Authenticator); got.GetUserId() != r.users()["erin"].GetId() || string(got.GetSecret()) != "6NVbtDBS4S0LE5T3sRMr" || !got.GetIsVerified() {
+	if got := factors[0].(*transferv1.TransferAuthenticator); got.GetUserId() != r.users()["erin"].GetId() || string(got.GetSecret()) != "6NVbtDBS4S0LE5T3sRMr" || !got.GetIsVerified() {
 		t.Errorf("got %v", got)
 	}
 	if !r.loses("authenticators", r.users()["ivan"].GetId(), "6 digits") {
@@ -105,7 +105,7 @@ func TestRolesOfKeycloakAreGrantedAsTheyWork(t *testing.T) {
 	r := readFile(t, "keycloak", realm, foreign.Options{})
 	users, held := r.users(), map[string]string{}
 	for _, item := range r.items["userGrants"] {
-		of := item.(*transferv1.UserGrant)
+		of := item.(*transferv1.TransferUserGrant)
 		held[of.GetUserId()] = strings.Join(of.GetRoleKeys(), " ")
 	}
 	for name, want := range map[string]string{
@@ -119,7 +119,7 @@ func TestRolesOfKeycloakAreGrantedAsTheyWork(t *testing.T) {
 	}
 	var keys []string
 	for _, item := range r.items["projectRoles"] {
-		keys = append(keys, item.(*transferv1.Role).GetKey())
+		keys = append(keys, item.(*transferv1.TransferRole).GetKey())
 	}
 	slices.Sort(keys)
 	if want := []string{"editor", "reader", "super", "web:buyer", "web:seller"}; !slices.Equal(keys, want) {
@@ -133,9 +133,9 @@ func TestRolesOfKeycloakAreGrantedAsTheyWork(t *testing.T) {
 func TestClientsOfKeycloakAreApps(t *testing.T) {
 	t.Parallel()
 	r := readFile(t, "keycloak", realm, foreign.Options{})
-	apps := map[string]*transferv1.App{}
+	apps := map[string]*transferv1.TransferApp{}
 	for _, item := range r.items["apps"] {
-		apps[item.(*transferv1.App).GetClientId()] = item.(*transferv1.App)
+		apps[item.(*transferv1.TransferApp).GetClientId()] = item.(*transferv1.TransferApp)
 	}
 	web, spa, jwt := apps["web"], apps["spa"].GetOidc(), apps["jwt-client"].GetOidc()
 	if got := web.GetOidc(); got.GetAuthMethodType() != appv3.AuthMethodType_AUTH_METHOD_TYPE_BASIC || !slices.Equal(got.GetRedirectUris(), []string{"https://shop.example.com/callback"}) ||
@@ -161,12 +161,12 @@ func TestClientsOfKeycloakAreApps(t *testing.T) {
 func TestIdentityProvidersOfKeycloakKeepTheirAccounts(t *testing.T) {
 	t.Parallel()
 	r := readFile(t, "keycloak", realm, foreign.Options{})
-	idps := map[string]*transferv1.IDP{}
+	idps := map[string]*transferv1.TransferIDP{}
 	for _, item := range r.items["idps"] {
-		idps[item.(*transferv1.IDP).GetId()] = item.(*transferv1.IDP)
+		idps[item.(*transferv1.TransferIDP).GetId()] = item.(*transferv1.TransferIDP)
 	}
 	for _, item := range r.items["idpLinks"] {
-		of := item.(*transferv1.IDPLink)
+		of := item.(*transferv1.TransferIDPLink)
 		switch idp := idps[of.GetIdpId()]; of.GetUserId() {
 		case r.users()["ada"].GetId():
 			if idp.GetType() != idpv3.ProviderType_PROVIDER_TYPE_OIDC || idp.GetIssuer() != "https://login.partner.example" || string(idp.GetClientSecret()) != "partner-secret" || of.GetExternalUserId() != "partner-4711" {
@@ -282,10 +282,10 @@ func TestTheOrderOfARealmDoesNotMatter(t *testing.T) {
 			t.Errorf("got %v, lost %v", r.err, r.lost)
 			continue
 		}
-		if grants := r.items["userGrants"]; len(grants) != 1 || len(grants[0].(*transferv1.UserGrant).GetRoleKeys()) != 2 {
+		if grants := r.items["userGrants"]; len(grants) != 1 || len(grants[0].(*transferv1.TransferUserGrant).GetRoleKeys()) != 2 {
 			t.Errorf("grants: got %v", grants)
 		}
-		if links := r.items["idpLinks"]; len(links) != 1 || links[0].(*transferv1.IDPLink).GetIdpId() != "i1" {
+		if links := r.items["idpLinks"]; len(links) != 1 || links[0].(*transferv1.TransferIDPLink).GetIdpId() != "i1" {
 			t.Errorf("accounts: got %v", links)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // password has a user carry a hash that log-in verifies, or reports it.
-func (r *reading) password(user *transferv1.User, hash string) bool {
+func (r *reading) password(user *transferv1.TransferUser, hash string) bool {
 	if _, err := secret.ParseHash(hash); err != nil {
 		scheme, _, _ := strings.Cut(strings.TrimPrefix(hash, "$"), "$")
 		if !strings.HasPrefix(hash, "$") || len(scheme) > 20 {

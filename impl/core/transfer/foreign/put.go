@@ -18,14 +18,17 @@ import (
 
 // rules are those of everything that a file has.
 var rules = sync.OnceValues(func() (protovalidate.Validator, error) {
-	return protovalidate.New(protovalidate.WithMessages(&transferv1.File{}))
+	return protovalidate.New(protovalidate.WithMessages(&transferv1.TransferFile{}))
 })
 
-// put hands on an item of a list of transferv1.File. What of it the contract does not
+// put hands on an item of a list of transferv1.TransferFile. What of it the contract does not
 // take is left out of it and reported, as long as it can be without: a telephone number
 // that is none keeps no one from moving.
 func (r *reading) put(kind, id string, item transfer.Item) {
 	if r.mend(kind, id, item) {
+		if user, ok := item.(*transferv1.TransferUser); ok && user.GetHuman().GetEmail().GetAddress() == "" {
+			user.IsEmailProven = false
+		}
 		r.queue = append(r.queue, entry{storage.Moved.Find(kind), item})
 	}
 }

@@ -168,6 +168,13 @@ func (z *zitadel) read(at visit) {
 	if read == nil {
 		read = zitadelLists[strings.TrimSuffix(name, "[]")]
 	}
+	if text, ok := at.value.(string); ok { // a list of texts, none of which has a counterpart
+		of := &jsonObject{reading: z.reading, pattern: at.pattern, path: at.path, asked: map[string]bool{}, members: map[string]any{"": text}}
+		if strings.HasSuffix(name, "Factors[]") {
+			lost("", "the factor "+text+": which factors are offered cannot be set")(z, of)
+			return
+		}
+	}
 	if of := z.object(at); !of.absent {
 		read(z, of)
 		of.done()
@@ -198,7 +205,7 @@ func lost(id, reason string) func(*zitadel, *jsonObject) {
 }
 
 func (z *zitadel) organization(o *jsonObject) {
-	z.put("organizations", z.org.id, &transferv1.Organization{
+	z.put("organizations", z.org.id, &transferv1.TransferOrganization{
 		Id: z.org.id, Name: o.needed("name"), State: activeOr(o, "state", "ORG_STATE_"), CreationDate: o.date("creationDate"),
 	})
 }
@@ -216,7 +223,7 @@ func activeOr(o *jsonObject, name, prefix string) object.EffectiveState {
 func (z *zitadel) domain(o *jsonObject) {
 	o.ignore("orgId", "details")
 	name := strings.ToLower(strings.TrimSuffix(o.needed("domainName"), "."))
-	domain := &transferv1.Domain{
+	domain := &transferv1.TransferDomain{
 		Id: derived("domain", z.org.id, name), OrgId: z.org.id, Domain: name,
 		IsVerified: o.flag("isVerified"), IsPrimary: o.flag("isPrimary"),
 	}
@@ -234,7 +241,7 @@ func (z *zitadel) domain(o *jsonObject) {
 func (z *zitadel) human(o *jsonObject) {
 	id := o.needed("userId")
 	of := o.member("user")
-	user := &transferv1.User{
+	user := &transferv1.TransferUser{
 		Id: id, OrgId: z.org.id, Username: of.needed("userName"), State: z.state(o, of), CreationDate: o.date("creationDate"),
 		PasswordChangeRequired: of.flag("passwordChangeRequired"),
 	}
@@ -255,7 +262,7 @@ func (z *zitadel) human(o *jsonObject) {
 	}
 	phone.ignore("isPhoneVerified")
 	phone.done()
-	user.Type = &transferv1.User_Human{Human: human}
+	user.Type = &transferv1.TransferUser_Human{Human: human}
 	hashed := of.member("hashedPassword")
 	hashed.ignore("algorithm") // the value says it itself
 	if hash := hashed.text("value"); hash != "" {
@@ -310,9 +317,9 @@ func (z *zitadel) machine(o *jsonObject) {
 		z.Lost("users", id, "without the type of its access tokens, which is not known")
 	}
 	name := of.needed("userName")
-	z.put("users", id, &transferv1.User{
+	z.put("users", id, &transferv1.TransferUser{
 		Id: id, OrgId: z.org.id, Username: name, State: z.state(o, of), CreationDate: o.date("creationDate"),
-		Type: &transferv1.User_Service{Service: &userv3.Service{
+		Type: &transferv1.TransferUser_Service{Service: &userv3.Service{
 			Name: either(of.text("name"), name), Description: of.text("description"), AccessTokenType: object.AccessTokenType(kind),
 		}},
 	})
@@ -321,7 +328,7 @@ func (z *zitadel) machine(o *jsonObject) {
 
 func (z *zitadel) metadata(o *jsonObject) {
 	id, key := o.needed("id"), o.needed("key")
-	z.put("userMetadata", id+"/"+key, &transferv1.UserMetadata{UserId: id, OrgId: z.org.id, Id: key, Value: o.bytes("value")})
+	z.put("userMetadata", id+"/"+key, &transferv1.TransferUserMetadata{UserId: id, OrgId: z.org.id, Id: key, Value: o.bytes("value")})
 }
 
 func (z *zitadel) userLink(o *jsonObject) {
@@ -330,7 +337,7 @@ func (z *zitadel) userLink(o *jsonObject) {
 }
 
 func (z *zitadel) link(userID, idpID, externalID, name string) {
-	z.idpLink(&transferv1.IDPLink{OrgId: z.org.id, UserId: userID, IdpId: idpID, ExternalUserId: externalID, ExternalUsername: name})
+	z.idpLink(&transferv1.TransferIDPLink{OrgId: z.org.id, UserId: userID, IdpId: idpID, ExternalUserId: externalID, ExternalUsername: name})
 }
 
 func (z *zitadel) oidcIDP(o *jsonObject) {
@@ -342,7 +349,7 @@ func (z *zitadel) oidcIDP(o *jsonObject) {
 		}
 	}
 	auto, yes := of.flag("autoRegister"), true
-	z.put("idps", id, &transferv1.IDP{
+	z.put("idps", id, &transferv1.TransferIDP{
 		Id: id, OrgId: z.org.id, Type: idpv3.ProviderType_PROVIDER_TYPE_OIDC, Name: either(of.text("name"), id), ClientId: of.text("clientId"),
 		ClientSecret: []byte(of.text("clientSecret")), Issuer: of.text("issuer"), Scopes: of.texts("scopes"),
 		StatePolicy: object.StatePolicy_STATE_POLICY_ACTIVATE,
@@ -356,13 +363,13 @@ func (r *reading) totp(orgID, userID string, secret []byte, name string) {
 		r.Lost("authenticators", userID, strings.TrimSpace("the secret of one-time passwords is not readable "+name))
 		return
 	}
-	r.put("authenticators", userID, &transferv1.Authenticator{
+	r.put("authenticators", userID, &transferv1.TransferAuthenticator{
 		Id: derived("totp", userID, string(secret)), OrgId: orgID, UserId: userID, Secret: secret, IsVerified: true,
 		Type: authenticatorv3.SecondFactorType_SECOND_FACTOR_TYPE_TOTP,
 	})
 }
 
-func (r *reading) idpLink(link *transferv1.IDPLink) {
+func (r *reading) idpLink(link *transferv1.TransferIDPLink) {
 	link.Id = derived("link", link.UserId, link.IdpId, link.ExternalUserId)
 	r.put("idpLinks", link.UserId+"/"+link.IdpId, link)
 }

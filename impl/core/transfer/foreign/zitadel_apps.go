@@ -42,7 +42,7 @@ func (r *reading) value(kind, id string, o *jsonObject, name string, e enum) int
 
 func (z *zitadel) project(o *jsonObject) {
 	id, of := o.needed("projectId"), o.member("project")
-	z.put("projects", id, &transferv1.Project{
+	z.put("projects", id, &transferv1.TransferProject{
 		Id: id, OrgId: z.org.id, Name: of.needed("name"), State: activeOr(o, "state", "PROJECT_STATE_"), CreationDate: o.date("creationDate"),
 		ProjectRoleAssertion: of.flag("projectRoleAssertion"), ProjectRoleCheck: of.flag("projectRoleCheck"), HasProjectCheck: of.flag("hasProjectCheck"),
 	})
@@ -54,15 +54,15 @@ func (z *zitadel) project(o *jsonObject) {
 
 func (z *zitadel) projectRole(o *jsonObject) {
 	project, key := o.needed("projectId"), o.needed("roleKey")
-	z.put("projectRoles", project+"/"+key, &transferv1.Role{
+	z.put("projectRoles", project+"/"+key, &transferv1.TransferRole{
 		Id: derived("role", project, key), OrgId: z.org.id, ProjectId: project, Key: key, DisplayName: o.text("displayName"), Group: o.text("group"),
 	})
 }
 
 // app returns what all applications have.
-func (z *zitadel) app(o, of *jsonObject) *transferv1.App {
+func (z *zitadel) app(o, of *jsonObject) *transferv1.TransferApp {
 	id := o.needed("appId")
-	app := &transferv1.App{
+	app := &transferv1.TransferApp{
 		Id: id, OrgId: z.org.id, ProjectId: of.needed("projectId"), Name: of.needed("name"), State: activeOr(o, "state", "APP_STATE_"),
 		ClientId: either(o.text("clientId"), of.text("clientId")), CreationDate: o.date("creationDate"),
 	}
@@ -77,7 +77,7 @@ func (z *zitadel) apiApp(o *jsonObject) {
 	of := o.member("app")
 	app := z.app(o, of)
 	method := z.value("apps", app.Id, of, "authMethodType", zitadelAPIAuth)
-	app.Config = &transferv1.App_Api{Api: &appv3.APIConfig{AuthMethodType: appv3.AuthMethodType(method)}}
+	app.Config = &transferv1.TransferApp_Api{Api: &appv3.APIConfig{AuthMethodType: appv3.AuthMethodType(method)}}
 	of.done()
 	z.put("apps", app.Id, app)
 }
@@ -128,7 +128,7 @@ func (z *zitadel) oidcApp(o *jsonObject) {
 		z.Lost("apps", app.Id, "without backChannelLogoutUri: there is no back-channel logout")
 	}
 	of.done()
-	app.Config = &transferv1.App_Oidc{Oidc: config}
+	app.Config = &transferv1.TransferApp_Oidc{Oidc: config}
 	z.put("apps", app.Id, app)
 }
 
@@ -145,7 +145,7 @@ func unique[T comparable](all []T) []T {
 
 func (z *zitadel) projectGrant(o *jsonObject) {
 	id, of := o.needed("grantId"), o.member("projectGrant")
-	z.put("projectGrants", id, &transferv1.ProjectGrant{
+	z.put("projectGrants", id, &transferv1.TransferProjectGrant{
 		Id: id, OrgId: z.org.id, ProjectId: of.needed("projectId"), GrantedOrgId: of.needed("grantedOrgId"), RoleKeys: unique(of.texts("roleKeys")),
 		State: activeOr(o, "state", "PROJECT_GRANT_STATE_"), CreationDate: o.date("creationDate"),
 	})
@@ -154,7 +154,7 @@ func (z *zitadel) projectGrant(o *jsonObject) {
 
 func (z *zitadel) userGrant(o *jsonObject) {
 	user, project, under := o.needed("userId"), o.needed("projectId"), o.text("projectGrantId")
-	grant := &transferv1.UserGrant{
+	grant := &transferv1.TransferUserGrant{
 		Id: either(o.text("id"), derived("user grant", user, project, under)), OrgId: z.org.id, UserId: user, ProjectId: project,
 		RoleKeys: unique(o.texts("roleKeys")), State: activeOr(o, "state", "USER_GRANT_STATE_"),
 	}
@@ -165,19 +165,19 @@ func (z *zitadel) userGrant(o *jsonObject) {
 }
 
 func (z *zitadel) orgMember(o *jsonObject) {
-	z.member(o, policyv1.Level_LEVEL_ORG, &transferv1.Membership{Level: membershipv3.MembershipLevel_MEMBERSHIP_LEVEL_ORG, ObjectId: z.org.id})
+	z.member(o, policyv1.Level_LEVEL_ORG, &transferv1.TransferMembership{Level: membershipv3.MembershipLevel_MEMBERSHIP_LEVEL_ORG, ObjectId: z.org.id})
 }
 
 func (z *zitadel) projectMember(o *jsonObject) {
 	project := o.needed("projectId")
-	z.member(o, policyv1.Level_LEVEL_PROJECT, &transferv1.Membership{
+	z.member(o, policyv1.Level_LEVEL_PROJECT, &transferv1.TransferMembership{
 		Level: membershipv3.MembershipLevel_MEMBERSHIP_LEVEL_PROJECT, ObjectId: project, ProjectId: &project,
 	})
 }
 
 func (z *zitadel) projectGrantMember(o *jsonObject) {
 	project, grant := o.needed("projectId"), o.needed("grantId")
-	z.member(o, policyv1.Level_LEVEL_PROJECT_GRANT, &transferv1.Membership{
+	z.member(o, policyv1.Level_LEVEL_PROJECT_GRANT, &transferv1.TransferMembership{
 		Level: membershipv3.MembershipLevel_MEMBERSHIP_LEVEL_PROJECT_GRANT, ObjectId: grant, ProjectId: &project, ProjectGrantId: &grant,
 	})
 }
@@ -186,7 +186,7 @@ func (z *zitadel) projectGrantMember(o *jsonObject) {
 var managers = sync.OnceValues(policy.NewRoles)
 
 // member hands on a membership with the roles of it that we have.
-func (z *zitadel) member(o *jsonObject, level policyv1.Level, of *transferv1.Membership) {
+func (z *zitadel) member(o *jsonObject, level policyv1.Level, of *transferv1.TransferMembership) {
 	of.UserId, of.OrgId = o.needed("userId"), z.org.id
 	of.Id = derived("membership", of.Level.String(), of.ObjectId, of.UserId)
 	known, err := managers()

@@ -28,7 +28,7 @@ func (r *reading) setting(orgID, subject string, says proto.Message) {
 	if err != nil {
 		r.Lost("settings", id, err.Error())
 	} else if len(properties.Fields) > 0 {
-		r.put("settings", id, &transferv1.Setting{OrgId: orgID, Subject: subject, Properties: properties})
+		r.put("settings", id, &transferv1.TransferSetting{OrgId: orgID, Subject: subject, Properties: properties})
 	}
 }
 
