@@ -59,7 +59,7 @@ func (c *table) header() error {
 		key, metadata := strings.CutPrefix(name, "metadata.")
 		switch _, twice := c.columns[name]; {
 		case twice:
-			return fmt.Errorf("line 1: the column %q is there twice", name)
+			return malformed("line 1", "the column %q is there twice", name)
 		case metadata && key != "":
 			c.entries = append(c.entries, key)
 		case !slices.Contains(csvColumns, name):
@@ -72,18 +72,18 @@ func (c *table) header() error {
 			return nil
 		}
 	}
-	return errors.New("line 1: it has to name the columns, one of which is username or email")
+	return malformed("line 1", "it has to name the columns, one of which is username or email")
 }
 
 func (c *table) wrong(err error) error {
 	if errors.Is(err, errLong) {
-		return fmt.Errorf("a line is longer than %d bytes", maxValueBytes)
+		return malformed("", "a line is longer than %d bytes", maxValueBytes)
 	}
 	if broken, ok := errors.AsType[*csv.ParseError](err); ok {
-		return fmt.Errorf("line %d, column %d: %w", broken.Line, broken.Column, broken.Err)
+		return malformed(fmt.Sprintf("line %d, column %d", broken.Line, broken.Column), "%v", broken.Err)
 	}
 	if err == io.EOF && c.columns == nil {
-		return errors.New("the file is empty: its first line names the columns")
+		return malformed("", "it is empty: its first line names the columns")
 	}
 	return err
 }

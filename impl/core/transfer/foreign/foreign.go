@@ -153,7 +153,7 @@ func short(text string) string {
 // refuse keeps the first thing that is wrong with the file.
 func (r *reading) refuse(path, format string, a ...any) {
 	if r.err == nil {
-		r.err = errors.New(short(fmt.Sprintf("%s: %s", place(path), fmt.Sprintf(format, a...))))
+		r.err = malformed(path, format, a...)
 	}
 }
 

@@ -38,7 +38,7 @@ func Keycloak(file io.ReadSeeker, options Options) (transfer.Source, error) {
 		}
 	}
 	if k.realm == "" {
-		return nil, fmt.Errorf("this is no export of a realm: it has no realm")
+		return nil, malformed("realm", "it is missing: this is no export of a realm")
 	}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return nil, err

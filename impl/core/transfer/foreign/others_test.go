@@ -151,7 +151,7 @@ func TestATableOfUsersIsCarried(t *testing.T) {
 func TestWhatIsWrongWithATableIsSaidWithItsLine(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"":                                        "the file is empty",
+		"":                                        "the file: it is empty",
 		"name\nada\n":                             "line 1: it has to name the columns",
 		"email,email\n":                           `line 1: the column "email" is there twice`,
 		"username,email\nada\n":                   "line 2, column 1: wrong number of fields",

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/writ-id/writ/impl/core/fault"
 )
 
 // What a file may be made of. A list may be as long as it likes; what is held in
@@ -71,7 +73,7 @@ func (w *walker) next() (visit, error) {
 		if len(w.stack) == 0 {
 			if w.started && !w.many {
 				if _, err := w.decoder.Token(); err != io.EOF {
-					return visit{}, errors.New("something follows the end of the file's JSON")
+					return visit{}, malformed("", "something follows the end of its JSON")
 				}
 				return visit{}, io.EOF
 			}
@@ -113,7 +115,7 @@ func (w *walker) next() (visit, error) {
 			pattern = join(top.pattern, name)
 			if w.plan(pattern) != over { // of the others there may be any number
 				if top.seen[name] {
-					return visit{}, fmt.Errorf("%s: it is there twice", path)
+					return visit{}, malformed(path, "it is there twice")
 				}
 				top.seen[name] = true
 			}
@@ -143,7 +145,7 @@ func (w *walker) value(pattern, path string) (visit, error) {
 			w.stack = append(w.stack, frame{pattern: pattern, path: path, object: token == json.Delim('{'), seen: map[string]bool{}})
 		case nil: // as if it was not there
 		default:
-			return visit{}, fmt.Errorf("%s: expected an object or a list, got %s", place(path), describe(token))
+			return visit{}, malformed(path, "expected an object or a list, got %s", describe(token))
 		}
 		return visit{pattern: entered}, nil
 	default:
@@ -152,7 +154,7 @@ func (w *walker) value(pattern, path string) (visit, error) {
 			return visit{}, w.wrong(path, err)
 		}
 		if depth(raw) > maxDepth {
-			return visit{}, fmt.Errorf("%s: it is nested more than %d deep", place(path), maxDepth)
+			return visit{}, malformed(path, "it is nested more than %d deep", maxDepth)
 		}
 		decoder := json.NewDecoder(bytes.NewReader(raw))
 		decoder.UseNumber()
@@ -183,7 +185,7 @@ func (w *walker) pass(path string) (empty bool, err error) {
 			open--
 		}
 		if open > 1000*maxDepth {
-			return false, fmt.Errorf("%s: it is nested too deep", place(path))
+			return false, malformed(path, "it is nested too deep")
 		}
 		if open == 0 {
 			return empty, nil
@@ -194,16 +196,25 @@ func (w *walker) pass(path string) (empty bool, err error) {
 func (w *walker) wrong(path string, err error) error {
 	switch {
 	case errors.Is(err, errLong):
-		return fmt.Errorf("%s: a value is longer than %d bytes", place(path), maxValueBytes)
+		return malformed(path, "a value is longer than %d bytes", maxValueBytes)
 	case errors.Is(err, io.EOF) && len(w.stack) == 0 && w.many:
 		return io.EOF
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("%s: the file ends here", place(path))
+		return malformed(path, "the file ends here")
 	}
 	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return fmt.Errorf("%s: not JSON, at byte %d: %w", place(path), w.decoder.InputOffset(), err)
+		return malformed(path, "not JSON, at byte %d: %v", w.decoder.InputOffset(), err)
 	}
-	return fmt.Errorf("%s: %w", place(path), err)
+	return fmt.Errorf("%s: %w", place(path), err) // of who gives the file
+}
+
+// malformed is a refusal of a file, with the place of what is wrong.
+func malformed(path, format string, a ...any) error {
+	description := short(fmt.Sprintf(format, a...))
+	if path == "" {
+		description = "the file: " + description
+	}
+	return fault.Invalid("MALFORMED_FILE", short(path), "%s", description)
 }
 
 // budget ends a reader that gives more than what is left.

@@ -3,6 +3,7 @@ package foreign_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +19,7 @@ import (
 	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	transferv1 "github.com/writ-id/writ/gen/proto/writ/transfer/v1"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/transfer/foreign"
 )
 
@@ -155,10 +157,10 @@ func TestAnOrganizationMaySayItsIDLast(t *testing.T) {
 			}
 		}
 	}
-	if r := readAll("zitadel", strings.NewReader(`{"orgs":[{`+things+`}]}`), foreign.Options{}); r.err == nil || r.err.Error() != "orgs[0].orgId: it is missing" {
+	if r := readAll("zitadel", strings.NewReader(`{"orgs":[{`+things+`}]}`), foreign.Options{}); r.err == nil || !strings.HasSuffix(r.err.Error(), " orgs[0].orgId: it is missing") {
 		t.Errorf("no ID: got %v", r.err)
 	}
-	late := io.MultiReader(strings.NewReader(`{"orgs":[{"humanUsers":[`), strings.NewReader(strings.Repeat(`{"userId":"u","user":{"userName":"ada"}},`, 1<<18)),
+	late := io.MultiReader(strings.NewReader(`{"orgs":[{"humanUsers":[`), strings.NewReader(strings.Repeat(`{"userId":"u","user":{"userName":"`+strings.Repeat("a", 4000)+`"}},`, 2500)),
 		strings.NewReader(`{"userId":"u","user":{"userName":"ada"}}],"orgId":"1"}]}`))
 	source := foreign.Zitadel(late, foreign.Options{})
 	if _, _, err := source.Next(t.Context()); err == nil || !strings.Contains(err.Error(), "orgId") {
@@ -180,7 +182,7 @@ func TestWhatIsWrongWithAFileIsSaidWithItsPlace(t *testing.T) {
 		`{"orgs":[{"orgId":""`:                 "orgs[0].orgId: it is missing",
 		`{"orgs":[7]}`:                         "orgs[0]: expected an object or a list, got a number",
 		`{"orgs":[{"orgId":"1","orgId":"2"}]}`: "orgs[0].orgId: it is there twice",
-		`{"orgs":[]} x`:                        "something follows the end of the file's JSON",
+		`{"orgs":[]} x`:                        "the file: something follows the end of its JSON",
 		user(`"userId":"u1","user":7`):         "orgs[0].humanUsers[1].user: expected an object, got a number",
 		user(`"userId":["u1"],"user":{}`):      "orgs[0].humanUsers[1].userId: expected a text, got a list",
 		user(`"user":{"userName":"b"}`):        "orgs[0].humanUsers[1].userId: it is missing",
@@ -197,7 +199,10 @@ func TestWhatIsWrongWithAFileIsSaidWithItsPlace(t *testing.T) {
 		if want == "" && r.err == nil {
 			continue
 		}
-		if r.err == nil || !strings.Contains(r.err.Error(), want) || len(r.err.Error()) > 5000 {
+		if refusal, ok := errors.AsType[*fault.Error](r.err); !ok || refusal.Kind != fault.InvalidArgument {
+			t.Errorf("%.100s: got %v, want a refusal", text, r.err)
+		}
+		if r.err == nil || !strings.Contains(r.err.Error(), want) || len(r.err.Error()) > 10000 {
 			t.Errorf("%.100s: got %v, want %s", text, r.err, want)
 		}
 	}
