@@ -130,7 +130,7 @@ func start() (*Server, error) {
 	if err := os.Chmod(dir, 0o711); err != nil { // PostgreSQL runs as another user when this one is root
 		return nil, err
 	}
-	node, err := run(program, "dev", "--addr", "127.0.0.1:0", "--data-dir", dataDir, "--ready-file", readyFile, "--log-format", "json")
+	node, err := run(program, append([]string{"dev", "--addr", "127.0.0.1:0", "--data-dir", dataDir, "--ready-file", readyFile, "--log-format", "json"}, statistics()...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -140,6 +140,9 @@ func start() (*Server, error) {
 		return nil, err
 	}
 	server.dataDir, server.process = dataDir, node
+	if err := server.observe(); err != nil {
+		return nil, err
+	}
 	if pooler := os.Getenv("WRIT_TEST_POOLER"); pooler != "" {
 		if err := server.pool(pooler); err != nil {
 			return nil, err
@@ -154,8 +157,11 @@ func start() (*Server, error) {
 	return server, nil
 }
 
-// DatabaseURL returns the database of s, "" when the harness did not start s.
-func (s *Server) DatabaseURL() (string, error) {
+// DatabaseURL returns the database of s for a role of the suite, which is a superuser; "" when
+// the harness did not start s.
+func (s *Server) DatabaseURL() (string, error) { return s.databaseURL(suiteRole) }
+
+func (s *Server) databaseURL(role string) (string, error) {
 	if s.dataDir == "" {
 		return "", nil
 	}
@@ -164,7 +170,7 @@ func (s *Server) DatabaseURL() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the socket of the database: %w", err)
 	}
-	database := url.URL{Scheme: "postgres", User: url.User("writ"), Path: "/postgres", RawQuery: url.Values{"host": {socket}}.Encode()}
+	database := url.URL{Scheme: "postgres", User: url.User(role), Path: "/postgres", RawQuery: url.Values{"host": {socket}}.Encode()}
 	return database.String(), nil
 }
 
@@ -197,7 +203,7 @@ func (s *Server) node(args ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	database, err := s.DatabaseURL()
+	database, err := s.databaseURL(serverRole)
 	if err != nil {
 		return nil, err
 	}
