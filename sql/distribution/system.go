@@ -45,5 +45,6 @@ var Anywhere = map[string]string{
 // that are of all instances.
 var SystemTexts = map[string]string{
 	"FROM instance_rows t WHERE":                  system,
+	`OPERATOR(pg_catalog.=) "of_instance"`:        system, // an instance is deleted
 	`DELETE FROM ONLY "public"."idp_links" WHERE`: reused, // ON DELETE CASCADE
 }
