@@ -10,11 +10,13 @@ package writ
 //go:generate bin/buf generate
 //go:generate bin/buf build contracts/proto --as-file-descriptor-set -o third_party/image.binpb
 //go:generate go build -o bin/ ./contracts/generate/openapi ./contracts/generate/storage
-//go:generate bin/openapi third_party/image.binpb gen/openapi contracts/openapi/oauth.yaml contracts/seed.schema.json
+//go:generate bin/openapi third_party/image.binpb gen/openapi contracts/openapi/admin.yaml contracts/openapi/oauth.yaml contracts/seed.schema.json
 //go:generate go build -o bin/ github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen
 //go:generate bin/oapi-codegen -config contracts/generate/restclient/config.yaml gen/openapi/openapi.json
 //go:generate mkdir -p gen/oauth
 //go:generate bin/oapi-codegen -config contracts/generate/oauth/config.yaml gen/openapi/openapi.json
+//go:generate mkdir -p gen/admin
+//go:generate bin/oapi-codegen -config contracts/generate/admin/config.yaml gen/openapi/openapi.json
 //go:generate bin/sqlc generate -f contracts/generate/storage/models.yaml
 //go:generate bin/storage sql third_party/image.binpb third_party/models sql/queries/generated
 //go:generate bin/storage removals third_party/image.binpb third_party/models sql/migrations

@@ -500,6 +500,27 @@ func (e IDPLinkFieldName) Valid() bool {
 	}
 }
 
+// Defines values for ImportRequestOnConflict.
+const (
+	Refuse ImportRequestOnConflict = "refuse"
+	Skip   ImportRequestOnConflict = "skip"
+	Update ImportRequestOnConflict = "update"
+)
+
+// Valid indicates whether the value is a known member of the ImportRequestOnConflict enum.
+func (e ImportRequestOnConflict) Valid() bool {
+	switch e {
+	case Refuse:
+		return true
+	case Skip:
+		return true
+	case Update:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for InstanceFieldName.
 const (
 	INSTANCEFIELDNAMECHANGEDATE   InstanceFieldName = "INSTANCE_FIELD_NAME_CHANGE_DATE"
@@ -914,6 +935,54 @@ const (
 func (e OTPPhoneIsVerified) Valid() bool {
 	switch e {
 	case OTPPhoneIsVerifiedTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OperationState.
+const (
+	OPERATIONSTATECANCELED    OperationState = "OPERATION_STATE_CANCELED"
+	OPERATIONSTATEFAILED      OperationState = "OPERATION_STATE_FAILED"
+	OPERATIONSTATERUNNING     OperationState = "OPERATION_STATE_RUNNING"
+	OPERATIONSTATESUCCEEDED   OperationState = "OPERATION_STATE_SUCCEEDED"
+	OPERATIONSTATEUNSPECIFIED OperationState = "OPERATION_STATE_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the OperationState enum.
+func (e OperationState) Valid() bool {
+	switch e {
+	case OPERATIONSTATECANCELED:
+		return true
+	case OPERATIONSTATEFAILED:
+		return true
+	case OPERATIONSTATERUNNING:
+		return true
+	case OPERATIONSTATESUCCEEDED:
+		return true
+	case OPERATIONSTATEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OperationType.
+const (
+	OPERATIONTYPEEXPORT      OperationType = "OPERATION_TYPE_EXPORT"
+	OPERATIONTYPEIMPORT      OperationType = "OPERATION_TYPE_IMPORT"
+	OPERATIONTYPEUNSPECIFIED OperationType = "OPERATION_TYPE_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the OperationType enum.
+func (e OperationType) Valid() bool {
+	switch e {
+	case OPERATIONTYPEEXPORT:
+		return true
+	case OPERATIONTYPEIMPORT:
+		return true
+	case OPERATIONTYPEUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -1517,6 +1586,21 @@ func (e TokenReplyTokenType) Valid() bool {
 	case TokenReplyTokenTypeBearer:
 		return true
 	case TokenReplyTokenTypeNA:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TransferFileVersion.
+const (
+	N1 TransferFileVersion = 1
+)
+
+// Valid indicates whether the value is a known member of the TransferFileVersion enum.
+func (e TransferFileVersion) Valid() bool {
+	switch e {
+	case N1:
 		return true
 	default:
 		return false
@@ -2759,6 +2843,24 @@ type AzureADIDPOutput struct {
 	Idp IDPOutput `json:"idp"`
 }
 
+// Behind Behind is what is not carried, and why.
+type Behind struct {
+	// Count How many.
+	Count string `json:"count"`
+
+	// Kind The list of the file, or what has none.
+	Kind string `json:"kind"`
+
+	// Message Why, in a sentence.
+	Message string `json:"message"`
+
+	// OrgID The organization; empty for the instance.
+	OrgID string `json:"orgId"`
+
+	// Reason Why, in a word.
+	Reason string `json:"reason"`
+}
+
 // BoolFilter BoolFilter compares a yes or no of a resource.
 type BoolFilter struct {
 	// Value The value to find.
@@ -2775,6 +2877,15 @@ type BoolSetting struct {
 type BulkLimitReply struct {
 	// Details Sequence and date of the last change of each, in the order asked for.
 	Details []Details `json:"details"`
+}
+
+// Carried Carried is how much of a kind of an organization was carried.
+type Carried struct {
+	// Count How many.
+	Count string `json:"count"`
+
+	// Kind The list of the file.
+	Kind string `json:"kind"`
 }
 
 // Challenges Challenges are codes to be made. They need the user to be known.
@@ -3432,6 +3543,15 @@ type Email struct {
 	IsVerified *bool `json:"isVerified,omitempty"`
 }
 
+// EmailOutput Email is an e-mail address.
+type EmailOutput struct {
+	// Address The address, in ASCII.
+	Address string `json:"address"`
+
+	// IsVerified Whether it is known to be theirs.
+	IsVerified bool `json:"isVerified"`
+}
+
 // EndSessionReply EndSessionResponse is the response of EndSession.
 type EndSessionReply struct {
 	// Details Sequence and date of the end.
@@ -3591,6 +3711,43 @@ type ExecutionTypeFilter struct {
 	Type ExecutionType `json:"type"`
 }
 
+// ExportRequest defines model for ExportRequest.
+type ExportRequest struct {
+	// Async Whether it runs by itself: the answer is an operation.
+	Async *bool `json:"async,omitempty"`
+
+	// ExcludedOrgIds Organizations to leave out.
+	ExcludedOrgIds *[]string `json:"excluded_org_ids,omitempty"`
+
+	// GcsOutput An object of Google Cloud Storage.
+	GcsOutput *GCSObject `json:"gcs_output,omitempty"`
+
+	// OrgIds The organizations to export; all when there is none.
+	OrgIds *[]string `json:"org_ids,omitempty"`
+
+	// ResponseOutput Whether the answer is the file.
+	ResponseOutput *bool `json:"response_output,omitempty"`
+
+	// S3Output An object of a store that speaks the S3 protocol.
+	S3Output *S3Object `json:"s3_output,omitempty"`
+
+	// Timeout How long it may take: a number with a unit (30s, 10m, 1h30m), at most 24h. 5 minutes when it is
+	// left out; an hour with async.
+	//
+	// Example: 10m
+	Timeout *Timeout `json:"timeout,omitempty"`
+
+	// WithOtp Whether the secrets of one-time passwords are included.
+	WithOtp *bool `json:"with_otp,omitempty"`
+
+	// WithPasswords Whether the hashes of passwords are included.
+	WithPasswords *bool `json:"with_passwords,omitempty"`
+
+	// WithSecrets Whether the hashes of client secrets are included, and the secrets of identity
+	// providers and of those that send messages.
+	WithSecrets *bool `json:"with_secrets,omitempty"`
+}
+
 // Factor Factor is something proven.
 type Factor struct {
 	// VerifiedAt When it was proven last.
@@ -3640,6 +3797,19 @@ type Features struct {
 
 	// UserSchema The user schema service.
 	UserSchema FeatureFlag `json:"userSchema"`
+}
+
+// GCSObject An object of Google Cloud Storage.
+type GCSObject struct {
+	// Bucket The bucket.
+	Bucket string `json:"bucket"`
+
+	// Path The object.
+	Path string `json:"path"`
+
+	// ServiceaccountJSON The key of a service account that may create objects (export) or read them (import), in
+	// base64. It is used for this call, and kept and shown nowhere.
+	ServiceaccountJSON string `json:"serviceaccount_json"`
 }
 
 // GetApp GetApp is an application with its details.
@@ -4838,6 +5008,24 @@ type Human struct {
 	Profile *Profile `json:"profile,omitempty"`
 }
 
+// HumanOutput Human is a person.
+type HumanOutput struct {
+	// Address Where they live.
+	Address *AddressOutput `json:"address,omitempty"`
+
+	// Email Their e-mail address.
+	Email *EmailOutput `json:"email,omitempty"`
+
+	// Password Their password; without one they cannot log in with a password.
+	Password *PasswordOutput `json:"password,omitempty"`
+
+	// Phone Their phone number.
+	Phone *PhoneOutput `json:"phone,omitempty"`
+
+	// Profile How they are called.
+	Profile *ProfileOutput `json:"profile,omitempty"`
+}
+
 // IDFilter IDFilter is met by the resources that refer to one object.
 type IDFilter struct {
 	// ID The object's ID.
@@ -4969,6 +5157,59 @@ type Image struct {
 	// Content The file; empty: none. At most 524288 bytes.
 	Content *[]byte `json:"content,omitempty"`
 }
+
+// ImportReport ImportReport is what an import came to.
+type ImportReport struct {
+	// DryRun Whether nothing was changed because that was asked for.
+	DryRun bool `json:"dryRun"`
+
+	// Ignored Members of the file that are not known, and so were ignored; at most 1000 of them.
+	Ignored []string `json:"ignored"`
+
+	// ImportID The import; its events name it.
+	ImportID string `json:"importId"`
+
+	// NotCarried What was not carried over, and why; at most 1000 of them.
+	NotCarried []Lost `json:"notCarried"`
+
+	// Outcomes What became of the lists, by organization.
+	Outcomes []Outcome `json:"outcomes"`
+
+	// TotalNotCarried How many that are.
+	TotalNotCarried string `json:"totalNotCarried"`
+}
+
+// ImportRequest defines model for ImportRequest.
+type ImportRequest struct {
+	// Async Whether it runs by itself: the answer is an operation.
+	Async *bool `json:"async,omitempty"`
+
+	// DataOrgsv1 What was exported, as it is (an object of the shape TransferFile) or as a text.
+	DataOrgsv1 interface{} `json:"data_orgsv1,omitempty"`
+
+	// DataOrgsv1Gcs An object of Google Cloud Storage.
+	DataOrgsv1Gcs *GCSObject `json:"data_orgsv1_gcs,omitempty"`
+
+	// DataOrgsv1S3 An object of a store that speaks the S3 protocol.
+	DataOrgsv1S3 *S3Object `json:"data_orgsv1_s3,omitempty"`
+
+	// DryRun Whether nothing is changed; the answer says what would be.
+	DryRun *bool `json:"dry_run,omitempty"`
+
+	// OnConflict What happens to what is there already: refuse ends the import, skip leaves it as it is, update changes it
+	// to what the file says. What is secret and not in the file stays.
+	OnConflict *ImportRequestOnConflict `json:"on_conflict,omitempty"`
+
+	// Timeout How long it may take: a number with a unit (30s, 10m, 1h30m), at most 24h. 5 minutes when it is
+	// left out; an hour with async.
+	//
+	// Example: 10m
+	Timeout *Timeout `json:"timeout,omitempty"`
+}
+
+// ImportRequestOnConflict What happens to what is there already: refuse ends the import, skip leaves it as it is, update changes it
+// to what the file says. What is secret and not in the file stays.
+type ImportRequestOnConflict string
 
 // InConditionsFilter InConditionsFilter is met by the executions of a list of conditions.
 type InConditionsFilter struct {
@@ -5302,6 +5543,24 @@ type LogoutRequest struct {
 	UILocales string `json:"ui_locales,omitempty"`
 }
 
+// Lost Lost is something that was not carried over.
+type Lost struct {
+	// ID Its ID there.
+	ID string `json:"id"`
+
+	// Kind The list of the file.
+	Kind string `json:"kind"`
+
+	// Message Why, in a sentence.
+	Message string `json:"message"`
+
+	// OrgID Its organization there.
+	OrgID string `json:"orgId"`
+
+	// Reason Why, in a word: EXISTS, ID_TAKEN, ID_USED, DUPLICATE, NAME_TAKEN, USER_NOT_FOUND, and so on.
+	Reason string `json:"reason"`
+}
+
 // MachineKey MachineKey is a key that a service user proves its identity with.
 type MachineKey struct {
 	// ExpirationDate When it expires, in the future; absent: never.
@@ -5619,6 +5878,21 @@ type OTPReturnCode = map[string]interface{}
 // OTPSendCode OTPSendCode sends a code in the language of the user.
 type OTPSendCode = map[string]interface{}
 
+// OperationError OperationError is why an operation failed.
+type OperationError struct {
+	// Message Why, in a sentence.
+	Message string `json:"message"`
+
+	// Reason Why, in a word: what the refusal of the same call would have said.
+	Reason string `json:"reason"`
+}
+
+// OperationState OperationState is how far an operation is.
+type OperationState string
+
+// OperationType OperationType is what an operation does.
+type OperationType string
+
 // Options Options say what happens to the accounts of those who sign in.
 type Options struct {
 	// AutoLinking Users are asked whether to link the account with that attribute.
@@ -5688,6 +5962,27 @@ type Origins struct {
 	Origins *[]string `json:"origins,omitempty"`
 }
 
+// Outcome Outcome is what became of a kind of things of an organization.
+type Outcome struct {
+	// Created How many are new.
+	Created string `json:"created"`
+
+	// Kind The list of the file.
+	Kind string `json:"kind"`
+
+	// NotCarried How many were not carried over.
+	NotCarried string `json:"notCarried"`
+
+	// OrgID The organization.
+	OrgID string `json:"orgId"`
+
+	// Skipped How many were there and stay as they are.
+	Skipped string `json:"skipped"`
+
+	// Updated How many were there and are changed.
+	Updated string `json:"updated"`
+}
+
 // Owner Owner is the context a resource belongs to.
 type Owner struct {
 	// ID The owner's ID; empty for the system.
@@ -5719,6 +6014,12 @@ type Password struct {
 
 	// Plain The password in plain text.
 	Plain *string `json:"plain,omitempty"`
+}
+
+// PasswordOutput Password is a new password of a human. What is asked of it says SetPassword.
+type PasswordOutput struct {
+	// ChangeRequired Whether it has to be changed at the next login.
+	ChangeRequired bool `json:"changeRequired"`
 }
 
 // PatchAPIConfig PatchAPIConfig changes the fields that are present.
@@ -6496,6 +6797,15 @@ type Phone struct {
 	Number string `json:"number"`
 }
 
+// PhoneOutput Phone is a phone number.
+type PhoneOutput struct {
+	// IsVerified Whether it is known to be theirs.
+	IsVerified bool `json:"isVerified"`
+
+	// Number The number in E.164 form.
+	Number string `json:"number"`
+}
+
 // PossibleAuthenticators PossibleAuthenticators is a list of authenticators that may be empty.
 type PossibleAuthenticators struct {
 	// Types The authenticators.
@@ -7195,6 +7505,32 @@ type RotateSigningKeyReply struct {
 	SigningKey string `json:"signingKey"`
 }
 
+// S3Object An object of a store that speaks the S3 protocol.
+type S3Object struct {
+	// AccessKeyID The ID of the key.
+	AccessKeyID string `json:"access_key_id"`
+
+	// Bucket The bucket.
+	Bucket string `json:"bucket"`
+
+	// Endpoint The host of the store and its port.
+	//
+	// Example: s3.example.com
+	Endpoint string `json:"endpoint"`
+
+	// Insecure Whether the store is reached by HTTP without TLS.
+	Insecure *bool `json:"insecure,omitempty"`
+
+	// Path The object.
+	Path string `json:"path"`
+
+	// Region The region.
+	Region *string `json:"region,omitempty"`
+
+	// SecretAccessKey The key. It is used for this call, and kept and shown nowhere.
+	SecretAccessKey string `json:"secret_access_key"`
+}
+
 // SMSEndpoint SMSEndpoint is an endpoint that gets text messages as JSON, in calls that are signed as the Standard Webhooks specification says.
 type SMSEndpoint struct {
 	// Endpoint Its absolute URL, http or https and without credentials. It has to be public, unless the operator allows it.
@@ -7699,6 +8035,18 @@ type Service struct {
 	Name string `json:"name"`
 }
 
+// ServiceOutput Service is a program.
+type ServiceOutput struct {
+	// AccessTokenType The kind of access tokens it gets.
+	AccessTokenType AccessTokenType `json:"accessTokenType"`
+
+	// Description What it does.
+	Description string `json:"description"`
+
+	// Name A name for people.
+	Name string `json:"name"`
+}
+
 // Session Session is a session to be made.
 type Session struct {
 	// Challenges Codes to be made for later checks.
@@ -7986,6 +8334,18 @@ type StoredImage struct {
 	Width int64 `json:"width"`
 }
 
+// Summary Summary is what an export came to.
+type Summary struct {
+	// Behind What is not, and why.
+	Behind []Behind `json:"behind"`
+
+	// Carried What is in the file.
+	Carried []Carried `json:"carried"`
+
+	// Time When what is in the file was so.
+	Time *time.Time `json:"time,omitempty"`
+}
+
 // TLSMode TLSMode is how a connection to a mail server is encrypted.
 type TLSMode string
 
@@ -8131,6 +8491,12 @@ type TextFilter struct {
 // TextFilterMethod TextFilterMethod is how a text filter compares. The text is always literal: %, _ and \ have no special meaning, IGNORE_CASE folds case by Unicode.
 type TextFilterMethod string
 
+// Timeout How long it may take: a number with a unit (30s, 10m, 1h30m), at most 24h. 5 minutes when it is
+// left out; an hour with async.
+//
+// Example: 10m
+type Timeout = string
+
 // TimestampFilter TimestampFilter compares a time of a resource.
 type TimestampFilter struct {
 	// Method How to compare; EQUALS when omitted.
@@ -8225,6 +8591,639 @@ type TokenRequest struct {
 
 	// SubjectTokenType What the subject token is.
 	SubjectTokenType string `json:"subject_token_type,omitempty"`
+}
+
+// TransferApp TransferApp is an application of a project.
+type TransferApp struct {
+	// API An API that checks tokens.
+	API *APIConfigOutput `json:"api,omitempty"`
+
+	// ClientID The ID of the client.
+	ClientID string `json:"clientId"`
+
+	// CreationDate When it was made; now when it is left out.
+	CreationDate *time.Time `json:"creationDate,omitempty"`
+
+	// ID The ID.
+	ID string `json:"id"`
+
+	// Name The name.
+	Name string `json:"name"`
+
+	// Oidc A client of the OpenID provider.
+	Oidc *AppV3AlphaOIDCConfigOutput `json:"oidc,omitempty"`
+
+	// OrgID The organization it belongs to.
+	OrgID string `json:"orgId"`
+
+	// ProjectID The project.
+	ProjectID string `json:"projectId"`
+
+	// SecretHash The SHA-256 of the client secret, when secrets were asked for. 32 bytes.
+	SecretHash *[]byte `json:"secretHash,omitempty"`
+
+	// State Whether it is active; it is when left out.
+	State EffectiveState `json:"state"`
+
+	// Trusted Whether it may act at the resource API with all the rights of those who sign in to it.
+	Trusted bool `json:"trusted"`
+}
+
+// TransferAuthenticator TransferAuthenticator is a second factor of a user.
+type TransferAuthenticator struct {
+	// Address Where codes are sent to.
+	Address string `json:"address"`
+
+	// CreationDate When it was made; now when it is left out.
+	CreationDate *time.Time `json:"creationDate,omitempty"`
+
+	// ID The ID.
+	ID string `json:"id"`
+
+	// IsVerified Whether it was used.
+	IsVerified bool `json:"isVerified"`
+
+	// OrgID The organization it belongs to.
+	OrgID string `json:"orgId"`
+
+	// Secret The secret of one-time passwords, 20 bytes or what the app was given. Without it TOTP is not carried. At most 128 bytes. At least 10 bytes.
+	Secret *[]byte `json:"secret,omitempty"`
+
+	// Type The type.
+	Type SecondFactorType `json:"type"`
+
+	// UserID The user.
+	UserID string `json:"userId"`
+}
+
+// TransferDomain TransferDomain is a domain of an organization. What it proved it has proven: whoever imports vouches for that.
+type TransferDomain struct {
+	// CreationDate When it was made; now when it is left out.
+	CreationDate *time.Time `json:"creationDate,omitempty"`
+
+	// Domain The domain.
+	Domain string `json:"domain"`
+
+	// ID The ID.
+	ID string `json:"id"`
+
+	// IsPrimary Whether login names end in it.
+	IsPrimary bool `json:"isPrimary"`
+
+	// IsVerified Whether it is proven.
+	IsVerified bool `json:"isVerified"`
+
+	// OrgID The organization it belongs to.
+	OrgID string `json:"orgId"`
+
+	// ValidationToken What proves it.
+	ValidationToken string `json:"validationToken"`
+
+	// ValidationType How it is proven.
+	ValidationType ValidationType `json:"validationType"`
+}
+
+// TransferFile TransferFile is what is in a file. The lists may come in any order, and each more than once, so that files of any size can be written and read as a stream; rows that refer to one another find each other.
+type TransferFile struct {
+	// Apps The applications of projects.
+	Apps []TransferApp `json:"apps"`
+
+	// Authenticators The second factors of users.
+	Authenticators []TransferAuthenticator `json:"authenticators"`
+
+	// Domains Their domains.
+	Domains []TransferDomain `json:"domains"`
+
+	// IdpLinks The accounts of users at identity providers.
+	IdpLinks []TransferIDPLink `json:"idpLinks"`
+
+	// Idps Their identity providers.
+	Idps []TransferIDP `json:"idps"`
+
+	// Memberships Who manages organizations, projects and grants of projects.
+	Memberships []TransferMembership `json:"memberships"`
+
+	// Organizations The organizations.
+	Organizations []TransferOrganization `json:"organizations"`
+
+	// ProjectGrants The projects that other organizations may use.
+	ProjectGrants []TransferProjectGrant `json:"projectGrants"`
+
+	// ProjectRoles The roles of projects.
+	ProjectRoles []TransferRole `json:"projectRoles"`
+
+	// Projects The projects.
+	Projects []TransferProject `json:"projects"`
+
+	// SettingImages The pictures of their branding.
+	SettingImages []TransferSettingImage `json:"settingImages"`
+
+	// Settings What they set.
+	Settings []TransferSetting `json:"settings"`
+
+	// SmsProviders Their SMS providers.
+	SmsProviders []TransferSMSProvider `json:"smsProviders"`
+
+	// SMTPProviders Their SMTP providers.
+	SMTPProviders []TransferSMTPProvider `json:"smtpProviders"`
+
+	// Summary What was exported and what was not; imports ignore it.
+	Summary *Summary `json:"summary,omitempty"`
+
+	// UserGrants The roles of users in projects.
+	UserGrants []TransferUserGrant `json:"userGrants"`
+
+	// UserMetadata The metadata of users.
+	UserMetadata []TransferUserMetadata `json:"userMetadata"`
+
+	// Users Their users.
+	Users []TransferUser `json:"users"`
+
+	// Version The version of the shape: 1.
+	Version TransferFileVersion `json:"version"`
+}
+
+// TransferFileVersion The version of the shape: 1.
+type TransferFileVersion int64
+
+// TransferIDP TransferIDP is an identity provider of an organization.
+type TransferIDP struct {
+	// AuthorizationEndpoint The authorization endpoint.
+	AuthorizationEndpoint string `json:"authorizationEndpoint"`
+
+	// ClientID The ID of the client there.
+	ClientID string `json:"clientId"`
+
+	// ClientSecret The secret of the client, when secrets were asked for. At most 4000 bytes.
+	ClientSecret []byte `json:"clientSecret"`
+
+	// CreationDate When it was made; now when it is left out.
+	CreationDate *time.Time `json:"creationDate,omitempty"`
+
+	// ID The ID.
+	ID string `json:"id"`
+
+	// IDAttribute What names a user there.
+	IDAttribute string `json:"idAttribute"`
+
+	// IsEmailVerified Whether addresses from there count as verified.
+	IsEmailVerified bool `json:"isEmailVerified"`
+
+	// IsIDTokenMapping Whether what is told of a user is in the ID token.
+	IsIDTokenMapping bool `json:"isIdTokenMapping"`
+
+	// Issuer The issuer.
+	Issuer string `json:"issuer"`
+
+	// KeyID The ID of the private key.
+	KeyID string `json:"keyId"`
+
+	// Name The name.
+	Name string `json:"name"`
+
+	// Options What it may do.
+	Options *OptionsOutput `json:"options,omitempty"`
+
+	// OrgID The organization it belongs to.
+	OrgID string `json:"orgId"`
+
+	// PrivateKey The private key, when secrets were asked for. At most 20000 bytes.
+	PrivateKey []byte `json:"privateKey"`
+
+	// Scopes The scopes asked for.
+	Scopes []string `json:"scopes"`
+
+	// StatePolicy Whether it is active.
+	StatePolicy StatePolicy `json:"statePolicy"`
+
+	// TeamID The ID of the team.
+	TeamID string `json:"teamId"`
+
+	// Tenant The tenant.
+	Tenant string `json:"tenant"`
+
+	// TokenEndpoint The token endpoint.
+	TokenEndpoint string `json:"tokenEndpoint"`
+
+	// Type The type.
+	Type ProviderType `json:"type"`
+
+	// UserEndpoint The endpoint that tells of users.
+	UserEndpoint string `json:"userEndpoint"`
+}
+
+// TransferIDPLink TransferIDPLink is an account of a user at an identity provider.
+type TransferIDPLink struct {
+	// CreationDate When it was made; now when it is left out.
+	CreationDate *time.Time `json:"creationDate,omitempty"`
+
+	// ExternalUserID Who they are there.
+	ExternalUserID string `json:"externalUserId"`
+
+	// ExternalUsername What they are called there.
+	ExternalUsername string `json:"externalUsername"`
+
+	// ID The ID.
+	ID string `json:"id"`
+
+	// IdpID The provider: one of the organization, or one that is above it where this is imported.
+	IdpID string `json:"idpId"`
+
+	// OrgID The organization it belongs to.
+	OrgID string `json:"orgId"`
+
+	// UserID The user.
+	UserID string `json:"userId"`
+}
+
+// TransferMembership TransferMembership is roles of a user on an organization, a project or the grant of one.
+type TransferMembership struct {
+	// CreationDate When it was made; now when it is left out.
+	CreationDate *time.Time `json:"creationDate,omitempty"`
+
+	// ID The ID.
+	ID string `json:"id"`
+
+	// Level What it is on.
+	Level MembershipLevel `json:"level"`
+
+	// ObjectID The ID of that.
+	ObjectID string `json:"objectId"`
+
+	// OrgID The organization it belongs to.
+	OrgID string `json:"orgId"`
+
+	// ProjectGrantID The grant, if it is one.
+	ProjectGrantID *string `json:"projectGrantId,omitempty"`
+
+	// ProjectID The project, if it is one.
+	ProjectID *string `json:"projectId,omitempty"`
+
+	// Roles The roles.
+	Roles []string `json:"roles"`
+
+	// UserID The user.
+	UserID string `json:"userId"`
+}
+
+// TransferOperation TransferOperation is an export or import that runs by itself.
+type TransferOperation struct {
+	// ChangeDate When something of this changed last.
+	ChangeDate *time.Time `json:"changeDate,omitempty"`
+
+	// CreationDate When it was asked for.
+	CreationDate *time.Time `json:"creationDate,omitempty"`
+
+	// Error What went wrong, when it failed.
+	Error *OperationError `json:"error,omitempty"`
+
+	// ExpirationDate When it and its result are forgotten.
+	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
+
+	// ID The ID.
+	ID string `json:"id"`
+
+	// Items How many items were read.
+	Items string `json:"items"`
+
+	// Report What an import came to, when it succeeded or would have.
+	Report *ImportReport `json:"report,omitempty"`
+
+	// Size How many bytes the result has, of an export that is answered; what is there can be read once it succeeded.
+	Size string `json:"size"`
+
+	// State How far it is.
+	State OperationState `json:"state"`
+
+	// Summary What an export came to, when it succeeded.
+	Summary *Summary `json:"summary,omitempty"`
+
+	// Total How many there are, once that is known.
+	Total string `json:"total"`
+
+	// Type What it is.
+	Type OperationType `json:"type"`
+}
+
+// TransferOrganization TransferOrganization is an organization.
+type TransferOrganization struct {
+	// CreationDate When it was made; now when it is left out.
+	CreationDate *time.Time `json:"creationDate,omitempty"`
+
+	// ID The ID.
+	ID string `json:"id"`
+
+	// Name The name.
+	Name string `json:"name"`
+
+	// State Whether it is active; it is when left out.
+	State EffectiveState `json:"state"`
+}
+
+// TransferProject TransferProject is a project.
+type TransferProject struct {
+	// CreationDate When it was made; now when it is left out.
+	CreationDate *time.Time `json:"creationDate,omitempty"`
+
+	// HasProjectCheck Whether only organizations that have the project may.
+	HasProjectCheck bool `json:"hasProjectCheck"`
+
+	// ID The ID.
+	ID string `json:"id"`
+
+	// Name The name.
+	Name string `json:"name"`
+
+	// OrgID The organization it belongs to.
+	OrgID string `json:"orgId"`
+
+	// ProjectRoleAssertion Whether tokens tell of roles.
+	ProjectRoleAssertion bool `json:"projectRoleAssertion"`
+
+	// ProjectRoleCheck Whether only who has a role may sign in.
+	ProjectRoleCheck bool `json:"projectRoleCheck"`
+
+	// State Whether it is active; it is when left out.
+	State EffectiveState `json:"state"`
+}
+
+// TransferProjectGrant TransferProjectGrant is a project that another organization may use.
+type TransferProjectGrant struct {
+	// CreationDate When it was made; now when it is left out.
+	CreationDate *time.Time `json:"creationDate,omitempty"`
+
+	// GrantedOrgID The organization that may use it.
+	GrantedOrgID string `json:"grantedOrgId"`
+
+	// ID The ID.
+	ID string `json:"id"`
+
+	// OrgID The organization it belongs to.
+	OrgID string `json:"orgId"`
+
+	// ProjectID The project.
+	ProjectID string `json:"projectId"`
+
+	// RoleKeys The keys of roles.
+	RoleKeys []string `json:"roleKeys"`
+
+	// State Whether it is active; it is when left out.
+	State EffectiveState `json:"state"`
+}
+
+// TransferRole TransferRole is a role of a project.
+type TransferRole struct {
+	// CreationDate When it was made; now when it is left out.
+	CreationDate *time.Time `json:"creationDate,omitempty"`
+
+	// DisplayName What to show.
+	DisplayName string `json:"displayName"`
+
+	// Group What it belongs to.
+	Group string `json:"group"`
+
+	// ID The ID.
+	ID string `json:"id"`
+
+	// Key The key, unique in the project.
+	Key string `json:"key"`
+
+	// OrgID The organization it belongs to.
+	OrgID string `json:"orgId"`
+
+	// ProjectID The project.
+	ProjectID string `json:"projectId"`
+}
+
+// TransferSMSProvider TransferSMSProvider is what an organization sends text messages with.
+type TransferSMSProvider struct {
+	// CreationDate When it was made; now when it is left out.
+	CreationDate *time.Time `json:"creationDate,omitempty"`
+
+	// Description What it is for.
+	Description string `json:"description"`
+
+	// Endpoint Where messages are posted to.
+	Endpoint string `json:"endpoint"`
+
+	// ID The ID.
+	ID string `json:"id"`
+
+	// MessagingServiceSid The messaging service.
+	MessagingServiceSid *string `json:"messagingServiceSid,omitempty"`
+
+	// Name The name.
+	Name string `json:"name"`
+
+	// OrgID The organization it belongs to.
+	OrgID string `json:"orgId"`
+
+	// ProviderType The type: twilio or http.
+	ProviderType string `json:"providerType"`
+
+	// SenderNumber The number of the sender.
+	SenderNumber *string `json:"senderNumber,omitempty"`
+
+	// Sid The account.
+	Sid string `json:"sid"`
+
+	// SigningKey What these are signed with, when secrets were asked for. At most 4000 bytes.
+	SigningKey []byte `json:"signingKey"`
+
+	// StatePolicy Whether it is active.
+	StatePolicy StatePolicy `json:"statePolicy"`
+
+	// Token The token of the account, when secrets were asked for. At most 4000 bytes.
+	Token []byte `json:"token"`
+}
+
+// TransferSMTPProvider TransferSMTPProvider is what an organization sends e-mails with.
+type TransferSMTPProvider struct {
+	// Auth How it authenticates.
+	Auth AuthMechanism `json:"auth"`
+
+	// ClientID The ID of the client there.
+	ClientID string `json:"clientId"`
+
+	// ClientSecret The secret of the client, when secrets were asked for. At most 4000 bytes.
+	ClientSecret []byte `json:"clientSecret"`
+
+	// CreationDate When it was made; now when it is left out.
+	CreationDate *time.Time `json:"creationDate,omitempty"`
+
+	// Description What it is for.
+	Description string `json:"description"`
+
+	// Endpoint Where messages are posted to.
+	Endpoint string `json:"endpoint"`
+
+	// Host The server and its port.
+	Host string `json:"host"`
+
+	// ID The ID.
+	ID string `json:"id"`
+
+	// Name The name.
+	Name string `json:"name"`
+
+	// OrgID The organization it belongs to.
+	OrgID string `json:"orgId"`
+
+	// Password The password, when secrets were asked for. At most 4000 bytes.
+	Password []byte `json:"password"`
+
+	// ProviderType The type: smtp or http.
+	ProviderType string `json:"providerType"`
+
+	// ReplyToAddress Where answers go.
+	ReplyToAddress string `json:"replyToAddress"`
+
+	// Scopes The scopes asked for.
+	Scopes []string `json:"scopes"`
+
+	// SenderAddress The sender.
+	SenderAddress string `json:"senderAddress"`
+
+	// SenderName The sender's name.
+	SenderName string `json:"senderName"`
+
+	// SigningKey What these are signed with, when secrets were asked for. At most 4000 bytes.
+	SigningKey []byte `json:"signingKey"`
+
+	// StatePolicy Whether it is active.
+	StatePolicy StatePolicy `json:"statePolicy"`
+
+	// TLS How the connection is encrypted.
+	TLS TLSMode `json:"tls"`
+
+	// TokenEndpoint The token endpoint.
+	TokenEndpoint string `json:"tokenEndpoint"`
+
+	// Username The user there.
+	Username string `json:"username"`
+}
+
+// TransferSetting TransferSetting is what an organization says itself about a subject.
+type TransferSetting struct {
+	// OrgID The organization it belongs to.
+	OrgID string `json:"orgId"`
+
+	// Properties The properties, as the settings API has them.
+	Properties map[string]interface{} `json:"properties"`
+
+	// Subject The subject: branding, languages, message_texts/otp_email/de.
+	Subject string `json:"subject"`
+}
+
+// TransferSettingImage TransferSettingImage is a picture of the branding of an organization.
+type TransferSettingImage struct {
+	// Content The picture, a PNG. At most 2097152 bytes.
+	Content []byte `json:"content"`
+
+	// Digest The SHA-256 of the picture, as the properties name it.
+	Digest string `json:"digest"`
+
+	// OrgID The organization it belongs to.
+	OrgID string `json:"orgId"`
+
+	// Property The property.
+	Property string `json:"property"`
+
+	// Subject The subject.
+	Subject string `json:"subject"`
+}
+
+// TransferUser TransferUser is a human or a service. The hash of a password, if it is carried, is password_hash. A password is carried as password_hash.
+type TransferUser struct {
+	// CreationDate When it was made; now when it is left out.
+	CreationDate *time.Time `json:"creationDate,omitempty"`
+
+	// Data The data of the schema.
+	Data *map[string]interface{} `json:"data,omitempty"`
+
+	// Human A person.
+	Human *HumanOutput `json:"human,omitempty"`
+
+	// ID The ID.
+	ID string `json:"id"`
+
+	// IsEmailProven Whether a verified address counts in the whole instance.
+	IsEmailProven bool `json:"isEmailProven"`
+
+	// OrgID The organization it belongs to.
+	OrgID string `json:"orgId"`
+
+	// PasswordChangeRequired Whether it has to be changed at the next login.
+	PasswordChangeRequired bool `json:"passwordChangeRequired"`
+
+	// PasswordChanged When the password was set.
+	PasswordChanged *time.Time `json:"passwordChanged,omitempty"`
+
+	// PasswordHash The hash of the password, in any form that logging in verifies, when passwords were asked for.
+	PasswordHash *string `json:"passwordHash,omitempty"`
+
+	// SchemaID The user schema that data keeps to; it has to be there where this is imported.
+	SchemaID *string `json:"schemaId,omitempty"`
+
+	// SchemaRevision The revision of the schema.
+	SchemaRevision int64 `json:"schemaRevision"`
+
+	// SecretHash The SHA-256 of the client secret of a service, when secrets were asked for. 32 bytes.
+	SecretHash *[]byte `json:"secretHash,omitempty"`
+
+	// Service A program.
+	Service *ServiceOutput `json:"service,omitempty"`
+
+	// State The state.
+	State UserState `json:"state"`
+
+	// Username The name, unique in the organization.
+	Username string `json:"username"`
+}
+
+// TransferUserGrant TransferUserGrant is roles of a user in a project.
+type TransferUserGrant struct {
+	// CreationDate When it was made; now when it is left out.
+	CreationDate *time.Time `json:"creationDate,omitempty"`
+
+	// ID The ID.
+	ID string `json:"id"`
+
+	// OrgID The organization it belongs to.
+	OrgID string `json:"orgId"`
+
+	// ProjectGrantID The grant of the project, if the organization uses it by one.
+	ProjectGrantID *string `json:"projectGrantId,omitempty"`
+
+	// ProjectID The project.
+	ProjectID string `json:"projectId"`
+
+	// RoleKeys The keys of roles.
+	RoleKeys []string `json:"roleKeys"`
+
+	// State Whether it is active; it is when left out.
+	State EffectiveState `json:"state"`
+
+	// UserID The user.
+	UserID string `json:"userId"`
+}
+
+// TransferUserMetadata TransferUserMetadata is an entry of the metadata of a user.
+type TransferUserMetadata struct {
+	// CreationDate When it was made; now when it is left out.
+	CreationDate *time.Time `json:"creationDate,omitempty"`
+
+	// ID The key.
+	ID string `json:"id"`
+
+	// OrgID The organization it belongs to.
+	OrgID string `json:"orgId"`
+
+	// UserID The user.
+	UserID string `json:"userId"`
+
+	// Value The value. At most 51200 bytes. At least 1 bytes.
+	Value []byte `json:"value"`
 }
 
 // TrustAppReply TrustAppResponse is the response of TrustApp.
@@ -8626,8 +9625,14 @@ type EndState = string
 // EndUILocales defines model for End_ui_locales.
 type EndUILocales = string
 
+// OperationID defines model for Operation_id.
+type OperationID = string
+
 // AlreadyExists Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type AlreadyExists = Status
+
+// BadRange Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
+type BadRange = Status
 
 // BadRequest Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type BadRequest = Status
@@ -8638,6 +9643,9 @@ type Blocked = Status
 // BodyTooLarge Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type BodyTooLarge = Status
 
+// ImportConflict Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
+type ImportConflict = Status
+
 // Internal Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type Internal = Status
 
@@ -8647,11 +9655,17 @@ type NotFound = Status
 // OAuthUnauthorized A refusal (RFC 6749, section 5.2).
 type OAuthUnauthorized = OAuthError
 
+// OperationStarted TransferOperation is an export or import that runs by itself.
+type OperationStarted = TransferOperation
+
 // PermissionDenied Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type PermissionDenied = Status
 
 // Refused Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type Refused = Status
+
+// TooSlow Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
+type TooSlow = Status
 
 // Unauthenticated Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type Unauthenticated = Status
@@ -8669,6 +9683,12 @@ type UnsupportedMediaType = Status
 type GetConfigurationParams struct {
 	// IfNoneMatch The ETag of an answer that is still there.
 	IfNoneMatch *string `json:"If-None-Match,omitempty"`
+}
+
+// GetOperationResultParams defines parameters for GetOperationResult.
+type GetOperationResultParams struct {
+	// Range Which bytes, as bytes=1000-.
+	Range *string `json:"Range,omitempty"`
 }
 
 // AuthorizeParams defines parameters for Authorize.
@@ -10162,6 +11182,12 @@ type SearchIDPLinksParams struct {
 	SortingColumn *IDPLinkFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
 }
 
+// ExportDataJSONRequestBody defines body for ExportData for application/json ContentType.
+type ExportDataJSONRequestBody = ExportRequest
+
+// ImportDataJSONRequestBody defines body for ImportData for application/json ContentType.
+type ImportDataJSONRequestBody = ImportRequest
+
 // AuthorizeFormFormdataRequestBody defines body for AuthorizeForm for application/x-www-form-urlencoded ContentType.
 type AuthorizeFormFormdataRequestBody = AuthorizationRequest
 
@@ -10639,6 +11665,74 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /.well-known/openid-configuration (the `GetConfiguration` operationId).
 	GetConfiguration(ctx context.Context, params *GetConfigurationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportDataWithBody Exports organizations.
+	//
+	// What is exported is so at one moment. Not included are what is of the instance itself
+	// (its policies, members and providers), keys of service users and applications, personal
+	// access tokens and passkeys; what else is not carried says the summary at the end. If
+	// something fails when the answer has begun, the connection breaks: a file that is whole
+	// ends with its summary.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /admin/v1/export (the `ExportData` operationId).
+	ExportDataWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportData Exports organizations.
+	//
+	// What is exported is so at one moment. Not included are what is of the instance itself
+	// (its policies, members and providers), keys of service users and applications, personal
+	// access tokens and passkeys; what else is not carried says the summary at the end. If
+	// something fails when the answer has begun, the connection breaks: a file that is whole
+	// ends with its summary.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /admin/v1/export (the `ExportData` operationId).
+	ExportData(ctx context.Context, body ExportDataJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ImportDataWithBody Imports organizations.
+	//
+	// All of it or nothing: whatever fails, nothing is left. What a reference in the file does
+	// not find is not carried over, and said so. It takes the files of export, and those of
+	// others that have the same operation ("orgs").
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /admin/v1/import (the `ImportData` operationId).
+	ImportDataWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ImportData Imports organizations.
+	//
+	// All of it or nothing: whatever fails, nothing is left. What a reference in the file does
+	// not find is not carried over, and said so. It takes the files of export, and those of
+	// others that have the same operation ("orgs").
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /admin/v1/import (the `ImportData` operationId).
+	ImportData(ctx context.Context, body ImportDataJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetOperation Tells how far an export or import is that runs by itself.
+	//
+	// Corresponds with GET /admin/v1/operations/{id} (the `GetOperation` operationId).
+	GetOperation(ctx context.Context, id OperationID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelOperation Cancels an export or import that runs by itself.
+	//
+	// It leaves nothing. What has ended stays as it is.
+	//
+	// Corresponds with POST /admin/v1/operations/{id}/_cancel (the `CancelOperation` operationId).
+	CancelOperation(ctx context.Context, id OperationID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetOperationResult Returns what an operation exported.
+	//
+	// The file, once the operation succeeded. What broke off goes on with the header Range
+	// (RFC 9110, section 14.2).
+	//
+	// Corresponds with GET /admin/v1/operations/{id}/result (the `GetOperationResult` operationId).
+	GetOperationResult(ctx context.Context, id OperationID, params *GetOperationResultParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// Authorize Signs a user in for a client.
 	//
@@ -13675,6 +14769,144 @@ type ClientInterface interface {
 // Corresponds with GET /.well-known/openid-configuration (the `GetConfiguration` operationId).
 func (c *Client) GetConfiguration(ctx context.Context, params *GetConfigurationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetConfigurationRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportDataWithBody Exports organizations.
+//
+// What is exported is so at one moment. Not included are what is of the instance itself
+// (its policies, members and providers), keys of service users and applications, personal
+// access tokens and passkeys; what else is not carried says the summary at the end. If
+// something fails when the answer has begun, the connection breaks: a file that is whole
+// ends with its summary.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /admin/v1/export (the `ExportData` operationId).
+func (c *Client) ExportDataWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportDataRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportData Exports organizations.
+//
+// What is exported is so at one moment. Not included are what is of the instance itself
+// (its policies, members and providers), keys of service users and applications, personal
+// access tokens and passkeys; what else is not carried says the summary at the end. If
+// something fails when the answer has begun, the connection breaks: a file that is whole
+// ends with its summary.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /admin/v1/export (the `ExportData` operationId).
+func (c *Client) ExportData(ctx context.Context, body ExportDataJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportDataRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ImportDataWithBody Imports organizations.
+//
+// All of it or nothing: whatever fails, nothing is left. What a reference in the file does
+// not find is not carried over, and said so. It takes the files of export, and those of
+// others that have the same operation ("orgs").
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /admin/v1/import (the `ImportData` operationId).
+func (c *Client) ImportDataWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewImportDataRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ImportData Imports organizations.
+//
+// All of it or nothing: whatever fails, nothing is left. What a reference in the file does
+// not find is not carried over, and said so. It takes the files of export, and those of
+// others that have the same operation ("orgs").
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /admin/v1/import (the `ImportData` operationId).
+func (c *Client) ImportData(ctx context.Context, body ImportDataJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewImportDataRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetOperation Tells how far an export or import is that runs by itself.
+//
+// Corresponds with GET /admin/v1/operations/{id} (the `GetOperation` operationId).
+func (c *Client) GetOperation(ctx context.Context, id OperationID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetOperationRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelOperation Cancels an export or import that runs by itself.
+//
+// It leaves nothing. What has ended stays as it is.
+//
+// Corresponds with POST /admin/v1/operations/{id}/_cancel (the `CancelOperation` operationId).
+func (c *Client) CancelOperation(ctx context.Context, id OperationID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelOperationRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetOperationResult Returns what an operation exported.
+//
+// The file, once the operation succeeded. What broke off goes on with the header Range
+// (RFC 9110, section 14.2).
+//
+// Corresponds with GET /admin/v1/operations/{id}/result (the `GetOperationResult` operationId).
+func (c *Client) GetOperationResult(ctx context.Context, id OperationID, params *GetOperationResultParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetOperationResultRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -19916,6 +21148,203 @@ func NewGetConfigurationRequest(server string, params *GetConfigurationParams) (
 			}
 
 			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewExportDataRequest calls the generic ExportData builder with application/json body
+func NewExportDataRequest(server string, body ExportDataJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewExportDataRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewExportDataRequestWithBody constructs an http.Request for the ExportData method, with any body, and a specified content type
+func NewExportDataRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/admin/v1/export")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewImportDataRequest calls the generic ImportData builder with application/json body
+func NewImportDataRequest(server string, body ImportDataJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewImportDataRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewImportDataRequestWithBody constructs an http.Request for the ImportData method, with any body, and a specified content type
+func NewImportDataRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/admin/v1/import")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetOperationRequest constructs an http.Request for the GetOperation method
+func NewGetOperationRequest(server string, id OperationID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/admin/v1/operations/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCancelOperationRequest constructs an http.Request for the CancelOperation method
+func NewCancelOperationRequest(server string, id OperationID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/admin/v1/operations/%s/_cancel", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetOperationResultRequest constructs an http.Request for the GetOperationResult method
+func NewGetOperationResultRequest(server string, id OperationID, params *GetOperationResultParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/admin/v1/operations/%s/result", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.Range != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Range", *params.Range, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Range", headerParam0)
 		}
 
 	}
@@ -33227,6 +34656,80 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /.well-known/openid-configuration (the `GetConfiguration` operationId).
 	GetConfigurationWithResponse(ctx context.Context, params *GetConfigurationParams, reqEditors ...RequestEditorFn) (*GetConfigurationAnswer, error)
 
+	// ExportDataWithBodyWithResponse Exports organizations.
+	//
+	// What is exported is so at one moment. Not included are what is of the instance itself
+	// (its policies, members and providers), keys of service users and applications, personal
+	// access tokens and passkeys; what else is not carried says the summary at the end. If
+	// something fails when the answer has begun, the connection breaks: a file that is whole
+	// ends with its summary.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /admin/v1/export (the `ExportData` operationId).
+	ExportDataWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ExportDataAnswer, error)
+
+	// ExportDataWithResponse Exports organizations.
+	//
+	// What is exported is so at one moment. Not included are what is of the instance itself
+	// (its policies, members and providers), keys of service users and applications, personal
+	// access tokens and passkeys; what else is not carried says the summary at the end. If
+	// something fails when the answer has begun, the connection breaks: a file that is whole
+	// ends with its summary.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /admin/v1/export (the `ExportData` operationId).
+	ExportDataWithResponse(ctx context.Context, body ExportDataJSONRequestBody, reqEditors ...RequestEditorFn) (*ExportDataAnswer, error)
+
+	// ImportDataWithBodyWithResponse Imports organizations.
+	//
+	// All of it or nothing: whatever fails, nothing is left. What a reference in the file does
+	// not find is not carried over, and said so. It takes the files of export, and those of
+	// others that have the same operation ("orgs").
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /admin/v1/import (the `ImportData` operationId).
+	ImportDataWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportDataAnswer, error)
+
+	// ImportDataWithResponse Imports organizations.
+	//
+	// All of it or nothing: whatever fails, nothing is left. What a reference in the file does
+	// not find is not carried over, and said so. It takes the files of export, and those of
+	// others that have the same operation ("orgs").
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /admin/v1/import (the `ImportData` operationId).
+	ImportDataWithResponse(ctx context.Context, body ImportDataJSONRequestBody, reqEditors ...RequestEditorFn) (*ImportDataAnswer, error)
+
+	// GetOperationWithResponse Tells how far an export or import is that runs by itself.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /admin/v1/operations/{id} (the `GetOperation` operationId).
+	GetOperationWithResponse(ctx context.Context, id OperationID, reqEditors ...RequestEditorFn) (*GetOperationAnswer, error)
+
+	// CancelOperationWithResponse Cancels an export or import that runs by itself.
+	//
+	// It leaves nothing. What has ended stays as it is.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /admin/v1/operations/{id}/_cancel (the `CancelOperation` operationId).
+	CancelOperationWithResponse(ctx context.Context, id OperationID, reqEditors ...RequestEditorFn) (*CancelOperationAnswer, error)
+
+	// GetOperationResultWithResponse Returns what an operation exported.
+	//
+	// The file, once the operation succeeded. What broke off goes on with the header Range
+	// (RFC 9110, section 14.2).
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /admin/v1/operations/{id}/result (the `GetOperationResult` operationId).
+	GetOperationResultWithResponse(ctx context.Context, id OperationID, params *GetOperationResultParams, reqEditors ...RequestEditorFn) (*GetOperationResultAnswer, error)
+
 	// AuthorizeWithResponse Signs a user in for a client.
 	//
 	// Where the browser is sent to begin (document 2, "authorization_endpoint";
@@ -36526,6 +38029,660 @@ func (r GetConfigurationAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetConfigurationAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ExportDataAnswer200Headers the declared response headers of an HTTP 200 response for ExportData
+type ExportDataAnswer200Headers struct {
+	CacheControl string
+}
+
+// ExportDataAnswer202Headers the declared response headers of an HTTP 202 response for ExportData
+type ExportDataAnswer202Headers struct {
+	CacheControl string
+}
+
+// ExportDataAnswer401Headers the declared response headers of an HTTP 401 response for ExportData
+type ExportDataAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ExportDataAnswer503Headers the declared response headers of an HTTP 503 response for ExportData
+type ExportDataAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ExportDataAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TransferFile
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *OperationStarted
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON408 the response for an HTTP 408 `application/json` response
+	JSON408 *TooSlow
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ExportDataAnswer200Headers
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *ExportDataAnswer202Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ExportDataAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ExportDataAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ExportDataAnswer) GetJSON200() *TransferFile {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r ExportDataAnswer) GetJSON202() *OperationStarted {
+	return r.JSON202
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ExportDataAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportDataAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportDataAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportDataAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON408 returns the response for an HTTP 408 `application/json` response
+func (r ExportDataAnswer) GetJSON408() *TooSlow {
+	return r.JSON408
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ExportDataAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ExportDataAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportDataAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportDataAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportDataAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportDataAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportDataAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportDataAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportDataAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ImportDataAnswer200Headers the declared response headers of an HTTP 200 response for ImportData
+type ImportDataAnswer200Headers struct {
+	CacheControl string
+}
+
+// ImportDataAnswer202Headers the declared response headers of an HTTP 202 response for ImportData
+type ImportDataAnswer202Headers struct {
+	CacheControl string
+}
+
+// ImportDataAnswer401Headers the declared response headers of an HTTP 401 response for ImportData
+type ImportDataAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ImportDataAnswer503Headers the declared response headers of an HTTP 503 response for ImportData
+type ImportDataAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ImportDataAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ImportReport
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *OperationStarted
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON408 the response for an HTTP 408 `application/json` response
+	JSON408 *TooSlow
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *ImportConflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ImportDataAnswer200Headers
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *ImportDataAnswer202Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ImportDataAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ImportDataAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ImportDataAnswer) GetJSON200() *ImportReport {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r ImportDataAnswer) GetJSON202() *OperationStarted {
+	return r.JSON202
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ImportDataAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ImportDataAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ImportDataAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ImportDataAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON408 returns the response for an HTTP 408 `application/json` response
+func (r ImportDataAnswer) GetJSON408() *TooSlow {
+	return r.JSON408
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ImportDataAnswer) GetJSON409() *ImportConflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ImportDataAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ImportDataAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ImportDataAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ImportDataAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ImportDataAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ImportDataAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ImportDataAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ImportDataAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ImportDataAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetOperationAnswer200Headers the declared response headers of an HTTP 200 response for GetOperation
+type GetOperationAnswer200Headers struct {
+	CacheControl string
+}
+
+// GetOperationAnswer401Headers the declared response headers of an HTTP 401 response for GetOperation
+type GetOperationAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetOperationAnswer503Headers the declared response headers of an HTTP 503 response for GetOperation
+type GetOperationAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetOperationAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TransferOperation
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetOperationAnswer200Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetOperationAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetOperationAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetOperationAnswer) GetJSON200() *TransferOperation {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetOperationAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetOperationAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetOperationAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetOperationAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetOperationAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetOperationAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetOperationAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetOperationAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetOperationAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetOperationAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetOperationAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CancelOperationAnswer200Headers the declared response headers of an HTTP 200 response for CancelOperation
+type CancelOperationAnswer200Headers struct {
+	CacheControl string
+}
+
+// CancelOperationAnswer401Headers the declared response headers of an HTTP 401 response for CancelOperation
+type CancelOperationAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CancelOperationAnswer503Headers the declared response headers of an HTTP 503 response for CancelOperation
+type CancelOperationAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CancelOperationAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TransferOperation
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *CancelOperationAnswer200Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CancelOperationAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CancelOperationAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CancelOperationAnswer) GetJSON200() *TransferOperation {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CancelOperationAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CancelOperationAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CancelOperationAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CancelOperationAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CancelOperationAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CancelOperationAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CancelOperationAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CancelOperationAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelOperationAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelOperationAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelOperationAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelOperationAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetOperationResultAnswer200Headers the declared response headers of an HTTP 200 response for GetOperationResult
+type GetOperationResultAnswer200Headers struct {
+	CacheControl string
+}
+
+// GetOperationResultAnswer206Headers the declared response headers of an HTTP 206 response for GetOperationResult
+type GetOperationResultAnswer206Headers struct {
+	CacheControl string
+	ContentRange *string
+}
+
+// GetOperationResultAnswer401Headers the declared response headers of an HTTP 401 response for GetOperationResult
+type GetOperationResultAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetOperationResultAnswer503Headers the declared response headers of an HTTP 503 response for GetOperationResult
+type GetOperationResultAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetOperationResultAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TransferFile
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON416 the response for an HTTP 416 `application/json` response
+	JSON416 *BadRange
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetOperationResultAnswer200Headers
+	// Headers206 the parsed response headers for an HTTP 206 response
+	Headers206 *GetOperationResultAnswer206Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetOperationResultAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetOperationResultAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetOperationResultAnswer) GetJSON200() *TransferFile {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetOperationResultAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetOperationResultAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetOperationResultAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetOperationResultAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON416 returns the response for an HTTP 416 `application/json` response
+func (r GetOperationResultAnswer) GetJSON416() *BadRange {
+	return r.JSON416
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetOperationResultAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetOperationResultAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetOperationResultAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetOperationResultAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetOperationResultAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetOperationResultAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetOperationResultAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -61024,6 +63181,122 @@ func (c *ClientWithResponses) GetConfigurationWithResponse(ctx context.Context, 
 	return ParseGetConfigurationAnswer(rsp)
 }
 
+// ExportDataWithBodyWithResponse Exports organizations.
+//
+// What is exported is so at one moment. Not included are what is of the instance itself
+// (its policies, members and providers), keys of service users and applications, personal
+// access tokens and passkeys; what else is not carried says the summary at the end. If
+// something fails when the answer has begun, the connection breaks: a file that is whole
+// ends with its summary.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /admin/v1/export (the `ExportData` operationId).
+func (c *ClientWithResponses) ExportDataWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ExportDataAnswer, error) {
+	rsp, err := c.ExportDataWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportDataAnswer(rsp)
+}
+
+// ExportDataWithResponse Exports organizations.
+//
+// What is exported is so at one moment. Not included are what is of the instance itself
+// (its policies, members and providers), keys of service users and applications, personal
+// access tokens and passkeys; what else is not carried says the summary at the end. If
+// something fails when the answer has begun, the connection breaks: a file that is whole
+// ends with its summary.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /admin/v1/export (the `ExportData` operationId).
+func (c *ClientWithResponses) ExportDataWithResponse(ctx context.Context, body ExportDataJSONRequestBody, reqEditors ...RequestEditorFn) (*ExportDataAnswer, error) {
+	rsp, err := c.ExportData(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportDataAnswer(rsp)
+}
+
+// ImportDataWithBodyWithResponse Imports organizations.
+//
+// All of it or nothing: whatever fails, nothing is left. What a reference in the file does
+// not find is not carried over, and said so. It takes the files of export, and those of
+// others that have the same operation ("orgs").
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /admin/v1/import (the `ImportData` operationId).
+func (c *ClientWithResponses) ImportDataWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportDataAnswer, error) {
+	rsp, err := c.ImportDataWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseImportDataAnswer(rsp)
+}
+
+// ImportDataWithResponse Imports organizations.
+//
+// All of it or nothing: whatever fails, nothing is left. What a reference in the file does
+// not find is not carried over, and said so. It takes the files of export, and those of
+// others that have the same operation ("orgs").
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /admin/v1/import (the `ImportData` operationId).
+func (c *ClientWithResponses) ImportDataWithResponse(ctx context.Context, body ImportDataJSONRequestBody, reqEditors ...RequestEditorFn) (*ImportDataAnswer, error) {
+	rsp, err := c.ImportData(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseImportDataAnswer(rsp)
+}
+
+// GetOperationWithResponse Tells how far an export or import is that runs by itself.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /admin/v1/operations/{id} (the `GetOperation` operationId).
+func (c *ClientWithResponses) GetOperationWithResponse(ctx context.Context, id OperationID, reqEditors ...RequestEditorFn) (*GetOperationAnswer, error) {
+	rsp, err := c.GetOperation(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetOperationAnswer(rsp)
+}
+
+// CancelOperationWithResponse Cancels an export or import that runs by itself.
+//
+// It leaves nothing. What has ended stays as it is.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /admin/v1/operations/{id}/_cancel (the `CancelOperation` operationId).
+func (c *ClientWithResponses) CancelOperationWithResponse(ctx context.Context, id OperationID, reqEditors ...RequestEditorFn) (*CancelOperationAnswer, error) {
+	rsp, err := c.CancelOperation(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelOperationAnswer(rsp)
+}
+
+// GetOperationResultWithResponse Returns what an operation exported.
+//
+// The file, once the operation succeeded. What broke off goes on with the header Range
+// (RFC 9110, section 14.2).
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /admin/v1/operations/{id}/result (the `GetOperationResult` operationId).
+func (c *ClientWithResponses) GetOperationResultWithResponse(ctx context.Context, id OperationID, params *GetOperationResultParams, reqEditors ...RequestEditorFn) (*GetOperationResultAnswer, error) {
+	rsp, err := c.GetOperationResult(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetOperationResultAnswer(rsp)
+}
+
 // AuthorizeWithResponse Signs a user in for a client.
 //
 // Where the browser is sent to begin (document 2, "authorization_endpoint";
@@ -66220,6 +68493,663 @@ func ParseGetConfigurationAnswer(rsp *http.Response) (*GetConfigurationAnswer, e
 		response.Headers200 = &headers
 	case rsp.StatusCode == 503:
 		var headers GetConfigurationAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseExportDataAnswer parses an HTTP response from a ExportDataWithResponse call
+func ParseExportDataAnswer(rsp *http.Response) (*ExportDataAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportDataAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TransferFile
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest OperationStarted
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 408:
+		var dest TooSlow
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON408 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ExportDataAnswer200Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 202:
+		var headers ExportDataAnswer202Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers202 = &headers
+	case rsp.StatusCode == 401:
+		var headers ExportDataAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ExportDataAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseImportDataAnswer parses an HTTP response from a ImportDataWithResponse call
+func ParseImportDataAnswer(rsp *http.Response) (*ImportDataAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ImportDataAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ImportReport
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest OperationStarted
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 408:
+		var dest TooSlow
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON408 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest ImportConflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ImportDataAnswer200Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 202:
+		var headers ImportDataAnswer202Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers202 = &headers
+	case rsp.StatusCode == 401:
+		var headers ImportDataAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ImportDataAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetOperationAnswer parses an HTTP response from a GetOperationWithResponse call
+func ParseGetOperationAnswer(rsp *http.Response) (*GetOperationAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetOperationAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TransferOperation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetOperationAnswer200Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 401:
+		var headers GetOperationAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetOperationAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCancelOperationAnswer parses an HTTP response from a CancelOperationWithResponse call
+func ParseCancelOperationAnswer(rsp *http.Response) (*CancelOperationAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelOperationAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TransferOperation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers CancelOperationAnswer200Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 401:
+		var headers CancelOperationAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CancelOperationAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetOperationResultAnswer parses an HTTP response from a GetOperationResultWithResponse call
+func ParseGetOperationResultAnswer(rsp *http.Response) (*GetOperationResultAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetOperationResultAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TransferFile
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.StatusCode == 206:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 416:
+		var dest BadRange
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON416 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetOperationResultAnswer200Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 206:
+		var headers GetOperationResultAnswer206Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		if values := rsp.Header.Values("Content-Range"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Content-Range", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ContentRange = &value
+		}
+		response.Headers206 = &headers
+	case rsp.StatusCode == 401:
+		var headers GetOperationResultAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetOperationResultAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {

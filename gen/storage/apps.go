@@ -379,6 +379,8 @@ func (Apps) Record(payload event.Payload, old, r *db.App) error {
 				m.OldSecretUntil = resource.Timestamp(nil, *r.OldSecretUntil)
 			}
 		}
+	case *v1.AppImported:
+		_ = m // has no fields of the table
 	default:
 		return resource.NotOf(Apps{}.Facts(), payload)
 	}

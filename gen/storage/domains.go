@@ -180,6 +180,8 @@ func (Domains) Differs(a, b *db.Domain) bool {
 // going, when old is nil, else what cannot be left out and what changed.
 func (Domains) Record(payload event.Payload, old, r *db.Domain) error {
 	switch m := payload.(type) {
+	case *v1.DomainImported:
+		_ = m // has no fields of the table
 	case *v1.DomainAdded:
 		if m.Domain == "" {
 			m.Domain = r.Domain

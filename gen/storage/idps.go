@@ -278,6 +278,8 @@ func (Idps) Record(payload event.Payload, old, r *db.Idp) error {
 		if m.Name == "" {
 			m.Name = r.Name
 		}
+	case *v1.IDPImported:
+		_ = m // has no fields of the table
 	default:
 		return resource.NotOf(Idps{}.Facts(), payload)
 	}

@@ -177,6 +177,8 @@ func (Memberships) Differs(a, b *db.Membership) bool {
 // going, when old is nil, else what cannot be left out and what changed.
 func (Memberships) Record(payload event.Payload, old, r *db.Membership) error {
 	switch m := payload.(type) {
+	case *v1.MembershipImported:
+		_ = m // has no fields of the table
 	case *v1.MembershipAdded:
 		if m.UserId == "" {
 			m.UserId = r.UserID

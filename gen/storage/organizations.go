@@ -172,6 +172,8 @@ func (Organizations) Record(payload event.Payload, old, r *db.OrganizationRow) e
 		if m.Name == "" {
 			m.Name = r.Name
 		}
+	case *v1.OrganizationImported:
+		_ = m // has no fields of the table
 	case *v1.OrgChanged:
 		if m.Name == nil && (old == nil || old.Name != r.Name) {
 			valueName := r.Name

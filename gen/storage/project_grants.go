@@ -203,6 +203,8 @@ func (ProjectGrants) Record(payload event.Payload, old, r *db.ProjectGrant) erro
 		if m.GrantedOrgId == "" {
 			m.GrantedOrgId = r.GrantedOrgID
 		}
+	case *v1.ProjectGrantImported:
+		_ = m // has no fields of the table
 	default:
 		return resource.NotOf(ProjectGrants{}.Facts(), payload)
 	}

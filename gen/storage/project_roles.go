@@ -184,6 +184,8 @@ func (ProjectRoles) Differs(a, b *db.ProjectRole) bool {
 // going, when old is nil, else what cannot be left out and what changed.
 func (ProjectRoles) Record(payload event.Payload, old, r *db.ProjectRole) error {
 	switch m := payload.(type) {
+	case *v1.RoleImported:
+		_ = m // has no fields of the table
 	case *v1.ProjectRoleAdded:
 		if m.ProjectId == "" {
 			m.ProjectId = r.ProjectID

@@ -183,6 +183,8 @@ func (Projects) Differs(a, b *db.Project) bool {
 // going, when old is nil, else what cannot be left out and what changed.
 func (Projects) Record(payload event.Payload, old, r *db.Project) error {
 	switch m := payload.(type) {
+	case *v1.ProjectImported:
+		_ = m // has no fields of the table
 	case *v1.ProjectAdded:
 		if m.Name == "" {
 			m.Name = r.Name

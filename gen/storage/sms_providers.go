@@ -204,6 +204,8 @@ func (SmsProviders) Differs(a, b *db.SmsProvider) bool {
 // going, when old is nil, else what cannot be left out and what changed.
 func (SmsProviders) Record(payload event.Payload, old, r *db.SmsProvider) error {
 	switch m := payload.(type) {
+	case *v1.SMSProviderImported:
+		_ = m // has no fields of the table
 	case *v1.SMSProviderAdded:
 		if m.Name == "" {
 			m.Name = r.Name

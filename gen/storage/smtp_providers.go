@@ -229,6 +229,8 @@ func (SmtpProviders) Differs(a, b *db.SmtpProvider) bool {
 // going, when old is nil, else what cannot be left out and what changed.
 func (SmtpProviders) Record(payload event.Payload, old, r *db.SmtpProvider) error {
 	switch m := payload.(type) {
+	case *v1.SMTPProviderImported:
+		_ = m // has no fields of the table
 	case *v1.SMTPProviderAdded:
 		if m.Name == "" {
 			m.Name = r.Name

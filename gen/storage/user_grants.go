@@ -216,6 +216,8 @@ func (UserGrants) Record(payload event.Payload, old, r *db.UserGrant) error {
 		if m.ProjectId == "" {
 			m.ProjectId = r.ProjectID
 		}
+	case *v1.UserGrantImported:
+		_ = m // has no fields of the table
 	default:
 		return resource.NotOf(UserGrants{}.Facts(), payload)
 	}

@@ -411,6 +411,14 @@ func (Users) Record(payload event.Payload, old, r *db.UserRow) error {
 		if m.SchemaRevision == 0 {
 			m.SchemaRevision = uint32(r.SchemaRevision)
 		}
+	case *v1.UserImported:
+		_ = m // has no fields of the table
+	case *v1.UserMetadataImported:
+		_ = m // has no fields of the table
+	case *v1.AuthenticatorImported:
+		_ = m // has no fields of the table
+	case *v1.IDPLinkImported:
+		_ = m // has no fields of the table
 	case *v1.UserImpersonated:
 		_ = m // has no fields of the table
 	case *v1.HumanSignedOut:

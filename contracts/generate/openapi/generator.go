@@ -35,6 +35,9 @@ type generator struct {
 	errs           []error
 }
 
+// answeredOnly are the messages that hand-written documents (contracts/openapi) answer with.
+var answeredOnly = []protoreflect.FullName{"writ.transfer.v1.TransferFile", "writ.transfer.v1.ImportReport", "writ.transfer.v1.TransferOperation"}
+
 // generate returns the document of all services in set. Whatever the contract
 // says that the document cannot is an error: the published contract must not
 // be weaker than the server.
@@ -76,6 +79,11 @@ func generate(set *descriptorpb.FileDescriptorSet) (*document, error) {
 		g.mark(g.answered, m.desc.Output())
 		for _, field := range m.sent() {
 			g.markField(g.sent, field)
+		}
+	}
+	for _, name := range answeredOnly {
+		if desc, err := files.FindDescriptorByName(name); err == nil {
+			g.mark(g.answered, desc)
 		}
 	}
 	events := g.events(files)

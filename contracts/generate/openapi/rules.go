@@ -185,6 +185,9 @@ func (g *generator) bytesRules(f protoreflect.FieldDescriptor, s *schema, rules 
 	base64 := func(n uint64) *uint64 { return new((n + 2) / 3 * 4) }
 	each(rules, func(name string, value protoreflect.Value) {
 		switch name {
+		case "len":
+			s.MinLength, s.MaxLength = new((value.Uint()*8+5)/6), base64(value.Uint())
+			s.note("%d bytes", value.Uint())
 		case "min_len":
 			s.MinLength = new((value.Uint()*8 + 5) / 6) // padding may be left out
 			s.note("at least %d bytes", value.Uint())

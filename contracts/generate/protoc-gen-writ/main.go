@@ -15,7 +15,12 @@
 // Its run-time half is package wire.
 package main
 
-import "google.golang.org/protobuf/compiler/protogen"
+import (
+	"google.golang.org/protobuf/compiler/protogen"
+	"google.golang.org/protobuf/proto"
+
+	storagev1 "github.com/writ-id/writ/gen/proto/writ/storage/v1"
+)
 
 func main() {
 	protogen.Options{}.Run(func(plugin *protogen.Plugin) error {
@@ -30,6 +35,11 @@ func generateAll(plugin *protogen.Plugin) error {
 		for _, service := range file.Services {
 			for _, method := range service.Methods {
 				requests.add(method.Input)
+			}
+		}
+		for _, message := range file.Messages { // and what is read of files
+			if proto.HasExtension(message.Desc.Options(), storagev1.E_Moved) {
+				requests.add(message)
 			}
 		}
 	}

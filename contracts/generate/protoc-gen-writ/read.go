@@ -19,7 +19,7 @@ var (
 	errQuery  = errors.New("a field of this kind has no form as a query parameter")
 )
 
-// readable are the messages that requests are made of.
+// readable are the messages that requests, and files that are imported, are made of.
 type readable map[protoreflect.FullName]bool
 
 func (r readable) add(message *protogen.Message) {

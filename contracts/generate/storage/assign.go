@@ -29,7 +29,7 @@ func (w *writer) assign(message *protogen.Message) {
 
 func (w *writer) assignNodes(nodes []*node, from string, depth int) {
 	for _, n := range nodes {
-		if n.column != nil && slices.Contains(unreachable, n.column.Name) {
+		if n.column != nil && !w.moving && slices.Contains(unreachable, n.column.Name) {
 			w.fail("%s: a request must not reach the column %s", n.field.Desc.FullName(), n.column.Name)
 		}
 		if n.column != nil && w.stored.column(n.column.Name) == nil {
@@ -90,18 +90,22 @@ func (w *writer) kindValue(kind *column, field *protogen.Field) string {
 	return w.kindEnum(kind, field)
 }
 
-// kindEnum finds the one enumeration value in the file of a message that stands for a
-// member: its name is that of the enumeration and the member's.
+// kindEnum finds the one enumeration value in the file of a member's type that stands for
+// the member: its name is that of the enumeration and the member's.
 func (w *writer) kindEnum(kind *column, field *protogen.Field) string {
 	end := "_" + strings.ToUpper(string(field.Desc.Name()))
-	enums := field.Desc.ParentFile().Enums()
+	file, in := field.Desc.ParentFile(), field.Parent.GoIdent
+	if field.Message != nil {
+		file, in = field.Message.Desc.ParentFile(), field.Message.GoIdent
+	}
+	enums := file.Enums()
 	for i := range enums.Len() {
 		values := enums.Get(i).Values()
 		for j := range values.Len() {
 			name := string(values.Get(j).Name())
 			prefix := strings.TrimSuffix(string(values.Get(0).Name()), "_UNSPECIFIED")
 			if name == prefix+end && (strings.HasSuffix(prefix, "_TYPE")) {
-				return w.QualifiedGoIdent(field.Parent.GoIdent.GoImportPath.Ident(string(enums.Get(i).Name()) + "_" + name))
+				return w.QualifiedGoIdent(in.GoImportPath.Ident(string(enums.Get(i).Name()) + "_" + name))
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -32,6 +33,7 @@ type writer struct {
 	name   string // of the type: Users
 	row    string // of Go: *db.UserRow
 	errs   []error
+	moving bool // the messages are rows in files, not requests and answers
 }
 
 // code writes the Go code of every table.
@@ -61,7 +63,9 @@ func code(plugin *protogen.Plugin, found *models) (map[string]string, error) {
 		}
 		files[name] = string(text)
 	}
-	return files, nil
+	further, err := movedCode(plugin, c, found)
+	maps.Copy(files, further)
+	return files, err
 }
 
 func (w *writer) fail(format string, args ...any) {

@@ -94,6 +94,9 @@ func (t *table) check(message *protogen.Message) error {
 
 // place gives a message to its table.
 func (c *contract) place(message *protogen.Message) error {
+	if movedOf(message) != nil {
+		return nil
+	}
 	options := message.Desc.Options()
 	event := eventOf(message)
 	name := proto.GetExtension(options, storagev1.E_Of).(string)

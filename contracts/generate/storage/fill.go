@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/compiler/protogen"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // fill writes the function that makes an answer of a row. All messages that it certainly
@@ -143,7 +144,7 @@ func (w *writer) fillField(n *node, to string, b *block) {
 		w.P(field, " = ", w.toField(f, c, value))
 	case f.Message != nil:
 		w.fillMessage(n, field, value, b)
-	case !f.Desc.HasOptionalKeyword():
+	case !f.Desc.HasOptionalKeyword(), f.Desc.Kind() == protoreflect.BytesKind: // nil is absent
 		w.P(field, " = ", w.toField(f, c, value))
 	case c.pointer() && isSame(f, c):
 		w.P(field, " = ", value)

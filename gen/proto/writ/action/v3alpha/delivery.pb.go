@@ -865,7 +865,7 @@ var File_writ_action_v3alpha_delivery_proto protoreflect.FileDescriptor
 
 const file_writ_action_v3alpha_delivery_proto_rawDesc = "" +
 	"\n" +
-	"\"writ/action/v3alpha/delivery.proto\x12\x13writ.action.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1dwrit/storage/v1/storage.proto\"\x8c\x04\n" +
+	"\"writ/action/v3alpha/delivery.proto\x12\x13writ.action.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xa2\x04\n" +
 	"\vGetDelivery\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1c\n" +
@@ -876,9 +876,9 @@ const file_writ_action_v3alpha_delivery_proto_rawDesc = "" +
 	"deadReason\x12\x1a\n" +
 	"\battempts\x18\a \x01(\rR\battempts\x12G\n" +
 	"\rcreation_date\x18\b \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\fcreationDate\x12=\n" +
-	"\fnext_attempt\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vnextAttempt:$\xea\xc7\x18 \n" +
+	"\fnext_attempt\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vnextAttempt::\xea\xc7\x186\n" +
 	"\n" +
-	"deliveries\x1a\bdelivery\"\bdelivery\"\xaa\x01\n" +
+	"deliveries\x1a\bdelivery\"\bdelivery\x92\x01\x13they are of targets\"\xaa\x01\n" +
 	"\x0eDeliveredEvent\x12&\n" +
 	"\x04type\x18\x01 \x01(\tB\x12\xfa\xc7\x18\x0edelivered_typeR\x04type\x122\n" +
 	"\bsequence\x18\x02 \x01(\x04B\x16\xfa\xc7\x18\x12delivered_sequenceR\bsequence\x12\x1f\n" +

@@ -710,7 +710,7 @@ var File_writ_action_v3alpha_target_proto protoreflect.FileDescriptor
 
 const file_writ_action_v3alpha_target_proto_rawDesc = "" +
 	"\n" +
-	" writ/action/v3alpha/target.proto\x12\x13writ.action.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xbb\x03\n" +
+	" writ/action/v3alpha/target.proto\x12\x13writ.action.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xd6\x03\n" +
 	"\x06Target\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x12E\n" +
@@ -718,8 +718,8 @@ const file_writ_action_v3alpha_target_proto_rawDesc = "" +
 	"\x15rest_request_response\x18\x03 \x01(\v2(.writ.action.v3alpha.RestRequestResponseH\x00R\x13restRequestResponse\x12E\n" +
 	"\atimeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xc8\x01\x01\xaa\x01\a\"\x03\b\x8e\x02*\x00R\atimeout\x12\x1b\n" +
 	"\bis_async\x18\x05 \x01(\bH\x01R\aisAsync\x12.\n" +
-	"\x12interrupt_on_error\x18\x06 \x01(\bH\x01R\x10interruptOnError:\x1f\xea\xc7\x18\x1b\n" +
-	"\atargets\x1a\x06target\"\x06targetx\x01B#\n" +
+	"\x12interrupt_on_error\x18\x06 \x01(\bH\x01R\x10interruptOnError::\xea\xc7\x186\n" +
+	"\atargets\x1a\x06target\"\x06targetx\x01\x92\x01\x18they are of the instanceB#\n" +
 	"\vtarget_type\x12\x14\xbaH\x02\b\x01\x8a\xc8\x18\vtarget_typeB\x10\n" +
 	"\x0eexecution_type\"\xb2\x03\n" +
 	"\vPatchTarget\x12#\n" +

@@ -3430,12 +3430,12 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x04type\x18\x01 \x01(\x0e2\x19.writ.app.v3alpha.AppTypeB\r\xbaH\n" +
 	"\xc8\x01\x01\x82\x01\x04\x10\x01 \x00R\x04type\"U\n" +
 	"\x0eSecretRotation\x12C\n" +
-	"\aoverlap\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xf5$2\x00R\aoverlap\"\xa1\x01\n" +
+	"\aoverlap\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xf5$2\x00R\aoverlap\"\xb6\x01\n" +
 	"\x06AppKey\x12M\n" +
 	"\x0fexpiration_date\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\b\xbaH\x05\xb2\x01\x02@\x01R\x0eexpirationDate\x12(\n" +
 	"\n" +
-	"public_key\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x18\xa0\x9c\x01R\tpublicKey:\x1e\xea\xc7\x18\x1a\n" +
-	"\bapp_keys\x1a\x03key\"\aapp_keyx\x02\"\xbd\x01\n" +
+	"public_key\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x18\xa0\x9c\x01R\tpublicKey:3\xea\xc7\x18/\n" +
+	"\bapp_keys\x1a\x03key\"\aapp_keyx\x02\x92\x01\x12they are made anew\"\xbd\x01\n" +
 	"\tGetAppKey\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12C\n" +
 	"\x0fexpiration_date\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x0eexpirationDate\x12\x1d\n" +

@@ -1338,7 +1338,7 @@ var File_writ_instance_v3alpha_instance_service_proto protoreflect.FileDescripto
 
 const file_writ_instance_v3alpha_instance_service_proto_rawDesc = "" +
 	"\n" +
-	",writ/instance/v3alpha/instance_service.proto\x12\x15writ.instance.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xab\x05\n" +
+	",writ/instance/v3alpha/instance_service.proto\x12\x15writ.instance.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xdf\x05\n" +
 	"\bInstance\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x12#\n" +
@@ -1348,8 +1348,8 @@ const file_writ_instance_v3alpha_instance_service_proto_rawDesc = "" +
 	"\x0forganization_id\x18\x06 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x03R\x0eorganizationId\x88\x01\x01\x12:\n" +
 	"\x0eowner_username\x18\x05 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x04R\rownerUsername\x88\x01\x01\x12-\n" +
 	"\x12allow_registration\x18\a \x01(\bR\x11allowRegistration\x12[\n" +
-	"+smtp_sender_address_matches_instance_domain\x18\b \x01(\bR&smtpSenderAddressMatchesInstanceDomain:6\xea\xc7\x182\n" +
-	"\tinstances\x12\rinstance_rows\x1a\binstance\"\binstanceX\x01x\x01B\x05\n" +
+	"+smtp_sender_address_matches_instance_domain\x18\b \x01(\bR&smtpSenderAddressMatchesInstanceDomain:j\xea\xc7\x18f\n" +
+	"\tinstances\x12\rinstance_rows\x1a\binstance\"\binstanceX\x01x\x01\x92\x011its configuration is there where organizations goB\x05\n" +
 	"\x03_idB\t\n" +
 	"\a_domainB\x14\n" +
 	"\x12_organization_nameB\x12\n" +

@@ -642,7 +642,7 @@ var File_writ_message_v3alpha_message_proto protoreflect.FileDescriptor
 
 const file_writ_message_v3alpha_message_proto_rawDesc = "" +
 	"\n" +
-	"\"writ/message/v3alpha/message.proto\x12\x14writ.message.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xc2\x04\n" +
+	"\"writ/message/v3alpha/message.proto\x12\x14writ.message.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xd7\x04\n" +
 	"\n" +
 	"GetMessage\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x17\n" +
@@ -657,8 +657,8 @@ const file_writ_message_v3alpha_message_proto_rawDesc = "" +
 	"\battempts\x18\t \x01(\rR\battempts\x12G\n" +
 	"\rcreation_date\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\fcreationDate\x12C\n" +
-	"\x0fexpiration_date\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x0eexpirationDate: \xea\xc7\x18\x1c\n" +
-	"\bmessages\x1a\amessage\"\amessage\"\xe9\x01\n" +
+	"\x0fexpiration_date\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x0eexpirationDate:5\xea\xc7\x181\n" +
+	"\bmessages\x1a\amessage\"\amessage\x92\x01\x12they are under way\"\xe9\x01\n" +
 	"\x0eMessageAttempt\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x126\n" +
 	"\x04date\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\x04date\x12=\n" +

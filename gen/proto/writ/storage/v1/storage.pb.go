@@ -32,6 +32,63 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Asked is what has to be asked for to be exported.
+type Asked int32
+
+const (
+	// Nothing: it always is.
+	Asked_ASKED_UNSPECIFIED Asked = 0
+	// The hashes of passwords.
+	Asked_ASKED_PASSWORDS Asked = 1
+	// The secrets of one-time passwords.
+	Asked_ASKED_OTP Asked = 2
+	// The secrets of clients, and those for other servers.
+	Asked_ASKED_SECRETS Asked = 3
+)
+
+// Enum value maps for Asked.
+var (
+	Asked_name = map[int32]string{
+		0: "ASKED_UNSPECIFIED",
+		1: "ASKED_PASSWORDS",
+		2: "ASKED_OTP",
+		3: "ASKED_SECRETS",
+	}
+	Asked_value = map[string]int32{
+		"ASKED_UNSPECIFIED": 0,
+		"ASKED_PASSWORDS":   1,
+		"ASKED_OTP":         2,
+		"ASKED_SECRETS":     3,
+	}
+)
+
+func (x Asked) Enum() *Asked {
+	p := new(Asked)
+	*p = x
+	return p
+}
+
+func (x Asked) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Asked) Descriptor() protoreflect.EnumDescriptor {
+	return file_writ_storage_v1_storage_proto_enumTypes[0].Descriptor()
+}
+
+func (Asked) Type() protoreflect.EnumType {
+	return &file_writ_storage_v1_storage_proto_enumTypes[0]
+}
+
+func (x Asked) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Asked.Descriptor instead.
+func (Asked) EnumDescriptor() ([]byte, []int) {
+	return file_writ_storage_v1_storage_proto_rawDescGZIP(), []int{0}
+}
+
 // Gone says of which rows an event tells.
 type Gone int32
 
@@ -69,11 +126,11 @@ func (x Gone) String() string {
 }
 
 func (Gone) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_storage_v1_storage_proto_enumTypes[0].Descriptor()
+	return file_writ_storage_v1_storage_proto_enumTypes[1].Descriptor()
 }
 
 func (Gone) Type() protoreflect.EnumType {
-	return &file_writ_storage_v1_storage_proto_enumTypes[0]
+	return &file_writ_storage_v1_storage_proto_enumTypes[1]
 }
 
 func (x Gone) Number() protoreflect.EnumNumber {
@@ -82,7 +139,7 @@ func (x Gone) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Gone.Descriptor instead.
 func (Gone) EnumDescriptor() ([]byte, []int) {
-	return file_writ_storage_v1_storage_proto_rawDescGZIP(), []int{0}
+	return file_writ_storage_v1_storage_proto_rawDescGZIP(), []int{1}
 }
 
 // Remembered says which changes to a table every node hears of.
@@ -122,11 +179,11 @@ func (x Remembered) String() string {
 }
 
 func (Remembered) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_storage_v1_storage_proto_enumTypes[1].Descriptor()
+	return file_writ_storage_v1_storage_proto_enumTypes[2].Descriptor()
 }
 
 func (Remembered) Type() protoreflect.EnumType {
-	return &file_writ_storage_v1_storage_proto_enumTypes[1]
+	return &file_writ_storage_v1_storage_proto_enumTypes[2]
 }
 
 func (x Remembered) Number() protoreflect.EnumNumber {
@@ -135,7 +192,7 @@ func (x Remembered) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Remembered.Descriptor instead.
 func (Remembered) EnumDescriptor() ([]byte, []int) {
-	return file_writ_storage_v1_storage_proto_rawDescGZIP(), []int{1}
+	return file_writ_storage_v1_storage_proto_rawDescGZIP(), []int{2}
 }
 
 // Table is a table of resources. It has the columns id, sequence, creation_date,
@@ -180,7 +237,9 @@ type Table struct {
 	Counted []string `protobuf:"bytes,16,rep,name=counted,proto3" json:"counted,omitempty"`
 	// Set for reusable resources (document 1): a row without org_id is of the instance, one
 	// whose instance_id is empty of the system, and contexts below see and switch it.
-	Reusable      bool `protobuf:"varint,17,opt,name=reusable,proto3" json:"reusable,omitempty"`
+	Reusable bool `protobuf:"varint,17,opt,name=reusable,proto3" json:"reusable,omitempty"`
+	// Why rows are not exported, when they are not (document 2, "Administrative export").
+	Stays         string `protobuf:"bytes,18,opt,name=stays,proto3" json:"stays,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -334,6 +393,115 @@ func (x *Table) GetReusable() bool {
 	return false
 }
 
+func (x *Table) GetStays() string {
+	if x != nil {
+		return x.Stays
+	}
+	return ""
+}
+
+// Moved says how rows of a table are exported and imported. Each column is a field of the
+// message, or left out by name; instance_id, sequence, change_date and folded texts are
+// made where a row arrives.
+type Moved struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The table.
+	Table string `protobuf:"bytes,1,opt,name=table,proto3" json:"table,omitempty"`
+	// The struct of Go that is a row, of a table that is no resource's.
+	Row string `protobuf:"bytes,2,opt,name=row,proto3" json:"row,omitempty"`
+	// The columns that tell rows of an instance apart; id when it is left out.
+	Key []string `protobuf:"bytes,3,rep,name=key,proto3" json:"key,omitempty"`
+	// The type of the event that says that a row was imported.
+	Event string `protobuf:"bytes,4,opt,name=event,proto3" json:"event,omitempty"`
+	// The column with the ID of the object that the event is about; id when it is left out.
+	Subject string `protobuf:"bytes,5,opt,name=subject,proto3" json:"subject,omitempty"`
+	// The columns that are not carried: they get their default, or with column=value that.
+	LeftOut []string `protobuf:"bytes,6,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// The columns that what is sealed is bound to; instance_id and id when it is left out.
+	Bound         []string `protobuf:"bytes,7,rep,name=bound,proto3" json:"bound,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Moved) Reset() {
+	*x = Moved{}
+	mi := &file_writ_storage_v1_storage_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Moved) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Moved) ProtoMessage() {}
+
+func (x *Moved) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_storage_v1_storage_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Moved.ProtoReflect.Descriptor instead.
+func (*Moved) Descriptor() ([]byte, []int) {
+	return file_writ_storage_v1_storage_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Moved) GetTable() string {
+	if x != nil {
+		return x.Table
+	}
+	return ""
+}
+
+func (x *Moved) GetRow() string {
+	if x != nil {
+		return x.Row
+	}
+	return ""
+}
+
+func (x *Moved) GetKey() []string {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Moved) GetEvent() string {
+	if x != nil {
+		return x.Event
+	}
+	return ""
+}
+
+func (x *Moved) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *Moved) GetLeftOut() []string {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
+}
+
+func (x *Moved) GetBound() []string {
+	if x != nil {
+		return x.Bound
+	}
+	return nil
+}
+
 var file_writ_storage_v1_storage_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MessageOptions)(nil),
@@ -360,6 +528,14 @@ var file_writ_storage_v1_storage_proto_extTypes = []protoimpl.ExtensionInfo{
 		Filename:      "writ/storage/v1/storage.proto",
 	},
 	{
+		ExtendedType:  (*descriptorpb.MessageOptions)(nil),
+		ExtensionType: (*Moved)(nil),
+		Field:         50308,
+		Name:          "writ.storage.v1.moved",
+		Tag:           "bytes,50308,opt,name=moved",
+		Filename:      "writ/storage/v1/storage.proto",
+	},
+	{
 		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
 		ExtensionType: (*string)(nil),
 		Field:         50303,
@@ -373,6 +549,30 @@ var file_writ_storage_v1_storage_proto_extTypes = []protoimpl.ExtensionInfo{
 		Field:         50304,
 		Name:          "writ.storage.v1.computed",
 		Tag:           "varint,50304,opt,name=computed",
+		Filename:      "writ/storage/v1/storage.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*string)(nil),
+		Field:         50309,
+		Name:          "writ.storage.v1.refers",
+		Tag:           "bytes,50309,opt,name=refers",
+		Filename:      "writ/storage/v1/storage.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*Asked)(nil),
+		Field:         50310,
+		Name:          "writ.storage.v1.asked",
+		Tag:           "varint,50310,opt,name=asked,enum=writ.storage.v1.Asked",
+		Filename:      "writ/storage/v1/storage.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         50311,
+		Name:          "writ.storage.v1.sealed",
+		Tag:           "varint,50311,opt,name=sealed",
 		Filename:      "writ/storage/v1/storage.proto",
 	},
 	{
@@ -410,6 +610,10 @@ var (
 	//
 	// optional writ.storage.v1.Gone gone = 50307;
 	E_Gone = &file_writ_storage_v1_storage_proto_extTypes[2]
+	// The table whose rows this message is in the files of export and import.
+	//
+	// optional writ.storage.v1.Moved moved = 50308;
+	E_Moved = &file_writ_storage_v1_storage_proto_extTypes[3]
 )
 
 // Extension fields to descriptorpb.FieldOptions.
@@ -417,11 +621,24 @@ var (
 	// The column, where it is not called like the field.
 	//
 	// optional string column = 50303;
-	E_Column = &file_writ_storage_v1_storage_proto_extTypes[3]
+	E_Column = &file_writ_storage_v1_storage_proto_extTypes[4]
 	// Set when no column holds the field: the service reads or makes it.
 	//
 	// optional bool computed = 50304;
-	E_Computed = &file_writ_storage_v1_storage_proto_extTypes[4]
+	E_Computed = &file_writ_storage_v1_storage_proto_extTypes[5]
+	// The table of the row that this is the ID of. What refers to nothing is not imported.
+	//
+	// optional string refers = 50309;
+	E_Refers = &file_writ_storage_v1_storage_proto_extTypes[6]
+	// Set when an export has it only if it is asked for; an import that does not have it
+	// leaves what is there.
+	//
+	// optional writ.storage.v1.Asked asked = 50310;
+	E_Asked = &file_writ_storage_v1_storage_proto_extTypes[7]
+	// Set when the column is sealed by the master key; in a file it is open.
+	//
+	// optional bool sealed = 50311;
+	E_Sealed = &file_writ_storage_v1_storage_proto_extTypes[8]
 )
 
 // Extension fields to descriptorpb.OneofOptions.
@@ -430,7 +647,7 @@ var (
 	// an enumeration that ends with it.
 	//
 	// optional string kind = 50305;
-	E_Kind = &file_writ_storage_v1_storage_proto_extTypes[5]
+	E_Kind = &file_writ_storage_v1_storage_proto_extTypes[9]
 )
 
 // Extension fields to descriptorpb.EnumValueOptions.
@@ -438,14 +655,14 @@ var (
 	// The column that this sorting column sorts by, where it is not called like that.
 	//
 	// optional string sort = 50306;
-	E_Sort = &file_writ_storage_v1_storage_proto_extTypes[6]
+	E_Sort = &file_writ_storage_v1_storage_proto_extTypes[10]
 )
 
 var File_writ_storage_v1_storage_proto protoreflect.FileDescriptor
 
 const file_writ_storage_v1_storage_proto_rawDesc = "" +
 	"\n" +
-	"\x1dwrit/storage/v1/storage.proto\x12\x0fwrit.storage.v1\x1a google/protobuf/descriptor.proto\"\xce\x03\n" +
+	"\x1dwrit/storage/v1/storage.proto\x12\x0fwrit.storage.v1\x1a google/protobuf/descriptor.proto\"\xe4\x03\n" +
 	"\x05Table\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\tR\x04rows\x12\x12\n" +
@@ -466,7 +683,21 @@ const file_writ_storage_v1_storage_proto_rawDesc = "" +
 	"remembered\x18\x0f \x01(\x0e2\x1b.writ.storage.v1.RememberedR\n" +
 	"remembered\x12\x18\n" +
 	"\acounted\x18\x10 \x03(\tR\acounted\x12\x1a\n" +
-	"\breusable\x18\x11 \x01(\bR\breusable*>\n" +
+	"\breusable\x18\x11 \x01(\bR\breusable\x12\x14\n" +
+	"\x05stays\x18\x12 \x01(\tR\x05stays\"\xa2\x01\n" +
+	"\x05Moved\x12\x14\n" +
+	"\x05table\x18\x01 \x01(\tR\x05table\x12\x10\n" +
+	"\x03row\x18\x02 \x01(\tR\x03row\x12\x10\n" +
+	"\x03key\x18\x03 \x03(\tR\x03key\x12\x14\n" +
+	"\x05event\x18\x04 \x01(\tR\x05event\x12\x18\n" +
+	"\asubject\x18\x05 \x01(\tR\asubject\x12\x19\n" +
+	"\bleft_out\x18\x06 \x03(\tR\aleftOut\x12\x14\n" +
+	"\x05bound\x18\a \x03(\tR\x05bound*U\n" +
+	"\x05Asked\x12\x15\n" +
+	"\x11ASKED_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fASKED_PASSWORDS\x10\x01\x12\r\n" +
+	"\tASKED_OTP\x10\x02\x12\x11\n" +
+	"\rASKED_SECRETS\x10\x03*>\n" +
 	"\x04Gone\x12\x14\n" +
 	"\x10GONE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fGONE_DELETED\x10\x01\x12\x0e\n" +
@@ -479,9 +710,13 @@ const file_writ_storage_v1_storage_proto_rawDesc = "" +
 	"\x0eREMEMBERED_ALL\x10\x02:O\n" +
 	"\x05table\x12\x1f.google.protobuf.MessageOptions\x18\xfd\x88\x03 \x01(\v2\x16.writ.storage.v1.TableR\x05table:1\n" +
 	"\x02of\x12\x1f.google.protobuf.MessageOptions\x18\xfe\x88\x03 \x01(\tR\x02of:L\n" +
-	"\x04gone\x12\x1f.google.protobuf.MessageOptions\x18\x83\x89\x03 \x01(\x0e2\x15.writ.storage.v1.GoneR\x04gone:7\n" +
+	"\x04gone\x12\x1f.google.protobuf.MessageOptions\x18\x83\x89\x03 \x01(\x0e2\x15.writ.storage.v1.GoneR\x04gone:O\n" +
+	"\x05moved\x12\x1f.google.protobuf.MessageOptions\x18\x84\x89\x03 \x01(\v2\x16.writ.storage.v1.MovedR\x05moved:7\n" +
 	"\x06column\x12\x1d.google.protobuf.FieldOptions\x18\xff\x88\x03 \x01(\tR\x06column:;\n" +
-	"\bcomputed\x12\x1d.google.protobuf.FieldOptions\x18\x80\x89\x03 \x01(\bR\bcomputed:3\n" +
+	"\bcomputed\x12\x1d.google.protobuf.FieldOptions\x18\x80\x89\x03 \x01(\bR\bcomputed:7\n" +
+	"\x06refers\x12\x1d.google.protobuf.FieldOptions\x18\x85\x89\x03 \x01(\tR\x06refers:M\n" +
+	"\x05asked\x12\x1d.google.protobuf.FieldOptions\x18\x86\x89\x03 \x01(\x0e2\x16.writ.storage.v1.AskedR\x05asked:7\n" +
+	"\x06sealed\x12\x1d.google.protobuf.FieldOptions\x18\x87\x89\x03 \x01(\bR\x06sealed:3\n" +
 	"\x04kind\x12\x1d.google.protobuf.OneofOptions\x18\x81\x89\x03 \x01(\tR\x04kind:7\n" +
 	"\x04sort\x12!.google.protobuf.EnumValueOptions\x18\x82\x89\x03 \x01(\tR\x04sortB=Z;github.com/writ-id/writ/gen/proto/writ/storage/v1;storagev1b\x06proto3"
 
@@ -497,32 +732,40 @@ func file_writ_storage_v1_storage_proto_rawDescGZIP() []byte {
 	return file_writ_storage_v1_storage_proto_rawDescData
 }
 
-var file_writ_storage_v1_storage_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_writ_storage_v1_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+var file_writ_storage_v1_storage_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_writ_storage_v1_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_writ_storage_v1_storage_proto_goTypes = []any{
-	(Gone)(0),                             // 0: writ.storage.v1.Gone
-	(Remembered)(0),                       // 1: writ.storage.v1.Remembered
-	(*Table)(nil),                         // 2: writ.storage.v1.Table
-	(*descriptorpb.MessageOptions)(nil),   // 3: google.protobuf.MessageOptions
-	(*descriptorpb.FieldOptions)(nil),     // 4: google.protobuf.FieldOptions
-	(*descriptorpb.OneofOptions)(nil),     // 5: google.protobuf.OneofOptions
-	(*descriptorpb.EnumValueOptions)(nil), // 6: google.protobuf.EnumValueOptions
+	(Asked)(0),                            // 0: writ.storage.v1.Asked
+	(Gone)(0),                             // 1: writ.storage.v1.Gone
+	(Remembered)(0),                       // 2: writ.storage.v1.Remembered
+	(*Table)(nil),                         // 3: writ.storage.v1.Table
+	(*Moved)(nil),                         // 4: writ.storage.v1.Moved
+	(*descriptorpb.MessageOptions)(nil),   // 5: google.protobuf.MessageOptions
+	(*descriptorpb.FieldOptions)(nil),     // 6: google.protobuf.FieldOptions
+	(*descriptorpb.OneofOptions)(nil),     // 7: google.protobuf.OneofOptions
+	(*descriptorpb.EnumValueOptions)(nil), // 8: google.protobuf.EnumValueOptions
 }
 var file_writ_storage_v1_storage_proto_depIdxs = []int32{
-	1,  // 0: writ.storage.v1.Table.remembered:type_name -> writ.storage.v1.Remembered
-	3,  // 1: writ.storage.v1.table:extendee -> google.protobuf.MessageOptions
-	3,  // 2: writ.storage.v1.of:extendee -> google.protobuf.MessageOptions
-	3,  // 3: writ.storage.v1.gone:extendee -> google.protobuf.MessageOptions
-	4,  // 4: writ.storage.v1.column:extendee -> google.protobuf.FieldOptions
-	4,  // 5: writ.storage.v1.computed:extendee -> google.protobuf.FieldOptions
-	5,  // 6: writ.storage.v1.kind:extendee -> google.protobuf.OneofOptions
-	6,  // 7: writ.storage.v1.sort:extendee -> google.protobuf.EnumValueOptions
-	2,  // 8: writ.storage.v1.table:type_name -> writ.storage.v1.Table
-	0,  // 9: writ.storage.v1.gone:type_name -> writ.storage.v1.Gone
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	8,  // [8:10] is the sub-list for extension type_name
-	1,  // [1:8] is the sub-list for extension extendee
+	2,  // 0: writ.storage.v1.Table.remembered:type_name -> writ.storage.v1.Remembered
+	5,  // 1: writ.storage.v1.table:extendee -> google.protobuf.MessageOptions
+	5,  // 2: writ.storage.v1.of:extendee -> google.protobuf.MessageOptions
+	5,  // 3: writ.storage.v1.gone:extendee -> google.protobuf.MessageOptions
+	5,  // 4: writ.storage.v1.moved:extendee -> google.protobuf.MessageOptions
+	6,  // 5: writ.storage.v1.column:extendee -> google.protobuf.FieldOptions
+	6,  // 6: writ.storage.v1.computed:extendee -> google.protobuf.FieldOptions
+	6,  // 7: writ.storage.v1.refers:extendee -> google.protobuf.FieldOptions
+	6,  // 8: writ.storage.v1.asked:extendee -> google.protobuf.FieldOptions
+	6,  // 9: writ.storage.v1.sealed:extendee -> google.protobuf.FieldOptions
+	7,  // 10: writ.storage.v1.kind:extendee -> google.protobuf.OneofOptions
+	8,  // 11: writ.storage.v1.sort:extendee -> google.protobuf.EnumValueOptions
+	3,  // 12: writ.storage.v1.table:type_name -> writ.storage.v1.Table
+	1,  // 13: writ.storage.v1.gone:type_name -> writ.storage.v1.Gone
+	4,  // 14: writ.storage.v1.moved:type_name -> writ.storage.v1.Moved
+	0,  // 15: writ.storage.v1.asked:type_name -> writ.storage.v1.Asked
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	12, // [12:16] is the sub-list for extension type_name
+	1,  // [1:12] is the sub-list for extension extendee
 	0,  // [0:1] is the sub-list for field type_name
 }
 
@@ -536,9 +779,9 @@ func file_writ_storage_v1_storage_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_storage_v1_storage_proto_rawDesc), len(file_writ_storage_v1_storage_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   1,
-			NumExtensions: 7,
+			NumEnums:      3,
+			NumMessages:   2,
+			NumExtensions: 11,
 			NumServices:   0,
 		},
 		GoTypes:           file_writ_storage_v1_storage_proto_goTypes,

@@ -78,6 +78,62 @@ func (m *Table) AppendJSON(b []byte) []byte {
 	b = append(b, "\"reusable\":"...)
 	b = strconv.AppendBool(b, m.GetReusable())
 	b = append(b, ',')
+	b = append(b, "\"stays\":"...)
+	b = wire.AppendString(b, m.GetStays())
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *Moved) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"table\":"...)
+	b = wire.AppendString(b, m.GetTable())
+	b = append(b, ',')
+	b = append(b, "\"row\":"...)
+	b = wire.AppendString(b, m.GetRow())
+	b = append(b, ',')
+	b = append(b, "\"key\":"...)
+	b = append(b, '[')
+	for i, v := range m.GetKey() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = wire.AppendString(b, v)
+	}
+	b = append(b, ']')
+	b = append(b, ',')
+	b = append(b, "\"event\":"...)
+	b = wire.AppendString(b, m.GetEvent())
+	b = append(b, ',')
+	b = append(b, "\"subject\":"...)
+	b = wire.AppendString(b, m.GetSubject())
+	b = append(b, ',')
+	b = append(b, "\"leftOut\":"...)
+	b = append(b, '[')
+	for i, v := range m.GetLeftOut() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = wire.AppendString(b, v)
+	}
+	b = append(b, ']')
+	b = append(b, ',')
+	b = append(b, "\"bound\":"...)
+	b = append(b, '[')
+	for i, v := range m.GetBound() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = wire.AppendString(b, v)
+	}
+	b = append(b, ']')
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma

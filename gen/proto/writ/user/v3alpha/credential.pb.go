@@ -1611,12 +1611,12 @@ var File_writ_user_v3alpha_credential_proto protoreflect.FileDescriptor
 
 const file_writ_user_v3alpha_credential_proto_rawDesc = "" +
 	"\n" +
-	"\"writ/user/v3alpha/credential.proto\x12\x11writ.user.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xbe\x01\n" +
+	"\"writ/user/v3alpha/credential.proto\x12\x11writ.user.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xd3\x01\n" +
 	"\x13PersonalAccessToken\x12#\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x04name\x88\x01\x01\x12C\n" +
-	"\x0fexpiration_date\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x0eexpirationDate:4\xea\xc7\x180\n" +
-	"\x16personal_access_tokens\x1a\x03pat\"\x04user*\auser_idh\x01x\x01B\a\n" +
+	"\x0fexpiration_date\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x0eexpirationDate:I\xea\xc7\x18E\n" +
+	"\x16personal_access_tokens\x1a\x03pat\"\x04user*\auser_idh\x01x\x01\x92\x01\x12they are made anewB\a\n" +
 	"\x05_name\"\x96\x02\n" +
 	"\x16GetPersonalAccessToken\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x12\n" +
@@ -1626,14 +1626,14 @@ const file_writ_user_v3alpha_credential_proto_rawDesc = "" +
 	"\x1fPersonalAccessTokenSearchFilter\x129\n" +
 	"\x06in_ids\x18\x01 \x01(\v2 .writ.object.v3alpha.InIDsFilterH\x00R\x05inIds\x12O\n" +
 	"\x0fexpiration_date\x18\x02 \x01(\v2$.writ.object.v3alpha.TimestampFilterH\x00R\x0eexpirationDateB\x0f\n" +
-	"\x06filter\x12\x05\xbaH\x02\b\x01\"\x85\x02\n" +
+	"\x06filter\x12\x05\xbaH\x02\b\x01\"\x9a\x02\n" +
 	"\n" +
 	"MachineKey\x12C\n" +
 	"\x0fexpiration_date\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x0eexpirationDate\x122\n" +
 	"\n" +
 	"public_key\x18\x02 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\x90N\x80\xc8\x18\x01H\x00R\tpublicKey\x88\x01\x01\x12C\n" +
-	"\x04type\x18\x03 \x01(\x0e2!.writ.user.v3alpha.MachineKeyTypeB\f\xbaH\x05\x82\x01\x02\x10\x01\x80\xc8\x18\x01R\x04type:*\xea\xc7\x18&\n" +
-	"\fmachine_keys\x1a\x03key\"\x04user*\auser_idh\x01x\x01B\r\n" +
+	"\x04type\x18\x03 \x01(\x0e2!.writ.user.v3alpha.MachineKeyTypeB\f\xbaH\x05\x82\x01\x02\x10\x01\x80\xc8\x18\x01R\x04type:?\xea\xc7\x18;\n" +
+	"\fmachine_keys\x1a\x03key\"\x04user*\auser_idh\x01x\x01\x92\x01\x12they are made anewB\r\n" +
 	"\v_public_key\"\x8e\x02\n" +
 	"\rGetMachineKey\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12C\n" +
