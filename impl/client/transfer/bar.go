@@ -84,5 +84,5 @@ func (b *Bar) Clear() {
 		return
 	}
 	b.shown = time.Time{}
-	fmt.Fprint(b.out, "\r\x1b[K")
+	fmt.Fprintf(b.out, "\r\x1b[K")
 }

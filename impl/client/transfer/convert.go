@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -147,9 +148,9 @@ func (f *From) report(report *Report) *Report {
 	if report == nil {
 		report = &Report{}
 	}
-	report.NotCarried = append(f.lost, report.GetNotCarried()...)
+	report.NotCarried = slices.Concat(f.lost, report.GetNotCarried())
 	report.TotalNotCarried += f.losses
-	report.Ignored = append(f.ignored, report.GetIgnored()...)
+	report.Ignored = slices.Concat(f.ignored, report.GetIgnored())
 	return report
 }
 

@@ -190,7 +190,6 @@ const layers = 4
 func Unwrap(from io.Reader, keys Keys) (io.Reader, error) {
 	for range layers {
 		peek := bufio.NewReaderSize(from, 64<<10)
-		from = peek
 		head, err := peek.Peek(64)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
