@@ -56,7 +56,7 @@ value (WRIT_DATABASE_URL_FILE). A flag wins over the environment.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newDev(), newServe(), newMigrate(), newReady(), newSeed(), newApply(), newEvents(), newListen(), newExport(), newImport(), newKeys(), newClock(), newVersion())
+	root.AddCommand(newDev(), newServe(), newMigrate(), newReady(), newSeed(), newApply(), newEvents(), newListen(), newExport(), newImport(), newKeys(), newMoveInstance(), newClock(), newVersion())
 	for _, cmd := range allCommands(root) {
 		refuseUnknown(cmd)
 	}
