@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	transferv1 "github.com/writ-id/writ/gen/proto/writ/transfer/v1"
 	"github.com/writ-id/writ/impl/client"
 )
@@ -84,7 +86,10 @@ func (c *Client) send(ctx context.Context, request ImportRequest, file io.Reader
 	if ctx.Err() != nil {
 		c.cancel(ctx, operation.GetId())
 	}
-	return operation.GetReport(), err
+	if report := operation.GetReport(); err == nil || proto.Size(report) > 0 {
+		return report, err
+	}
+	return nil, err // there is nothing to report of what failed before it began
 }
 
 // because tells why sending failed: mostly it is the file.
