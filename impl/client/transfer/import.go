@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	transferv1 "github.com/writ-id/writ/gen/proto/writ/transfer/v1"
 	"github.com/writ-id/writ/impl/client"
 )
@@ -27,16 +29,31 @@ type Upload struct {
 	File io.Reader
 	Size uint64 // of the file; 0 when nobody knows it
 	Keys Keys
+	From From
 }
 
 // Import has the server import a file. With an error there may be a report of what stands in
 // the way.
-func (c *Client) Import(ctx context.Context, request ImportRequest, upload Upload) (*transferv1.ImportReport, error) {
+func (c *Client) Import(ctx context.Context, request ImportRequest, upload Upload) (*Report, error) {
 	sent := &passed{from: upload.File, bar: c.Bar, size: upload.Size}
 	file, err := Unwrap(sent, upload.Keys)
 	if err != nil {
 		return nil, err
 	}
+	if upload.From.Format != "" {
+		converted, err := upload.From.convert(ctx, file)
+		if err != nil {
+			return nil, err
+		}
+		report, err := c.send(ctx, request, converted)
+		_ = converted.Close()
+		return upload.From.report(report), err
+	}
+	return c.send(ctx, request, file)
+}
+
+// send has the server import one of our files.
+func (c *Client) send(ctx context.Context, request ImportRequest, file io.Reader) (report *Report, err error) {
 	if c.server, err = c.Find(ctx); err != nil {
 		return nil, err
 	}
@@ -50,7 +67,7 @@ func (c *Client) Import(ctx context.Context, request ImportRequest, upload Uploa
 	response, err := c.server.Stream(ctx, http.MethodPost, "/admin/v1/import", http.Header{"Expect": {"100-continue"}}, io.NopCloser(body))
 	c.Bar.Clear()
 	if err != nil {
-		return reportOf(err), c.because(ctx, content.err, err)
+		return reportOf(err), c.because(ctx, content.failure(), err)
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
@@ -58,7 +75,7 @@ func (c *Client) Import(ctx context.Context, request ImportRequest, upload Uploa
 		return nil, fmt.Errorf("%w; what became of the import is not known: writ import --dry-run shows what is there", err)
 	}
 	if response.StatusCode != http.StatusAccepted {
-		report := &transferv1.ImportReport{}
+		report = &Report{}
 		return report, read(answer, report)
 	}
 	operation := &transferv1.TransferOperation{}
@@ -69,7 +86,10 @@ func (c *Client) Import(ctx context.Context, request ImportRequest, upload Uploa
 	if ctx.Err() != nil {
 		c.cancel(ctx, operation.GetId())
 	}
-	return operation.GetReport(), err
+	if report := operation.GetReport(); err == nil || proto.Size(report) > 0 {
+		return report, err
+	}
+	return nil, err // there is nothing to report of what failed before it began
 }
 
 // because tells why sending failed: mostly it is the file.
@@ -84,7 +104,7 @@ func (c *Client) because(ctx context.Context, file, err error) error {
 }
 
 // reportOf returns the report that a refusal has among its details.
-func reportOf(err error) *transferv1.ImportReport {
+func reportOf(err error) *Report {
 	refused, ok := errors.AsType[*client.Refused](err)
 	if !ok {
 		return nil
@@ -96,7 +116,7 @@ func reportOf(err error) *transferv1.ImportReport {
 			continue
 		}
 		delete(members, "@type")
-		report := &transferv1.ImportReport{}
+		report := &Report{}
 		if text, err := json.Marshal(members); err == nil && read(text, report) == nil {
 			return report
 		}

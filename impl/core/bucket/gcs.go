@@ -173,7 +173,7 @@ func (g *gcs) read(ctx context.Context, offset int64, pin string) (*part, error)
 		}
 		call.Generation(generation)
 	}
-	response, err := call.Download()
+	response, err := call.Download() //nolint:bodyclose // whoever reads the part closes it
 	if refused, ok := errors.AsType[*googleapi.Error](err); ok && refused.Code == http.StatusNotFound {
 		switch {
 		case pin != "":
@@ -215,10 +215,24 @@ func (g *gcs) write(ctx context.Context) (upload, error) {
 	return u, nil
 }
 
+// Write implements io.Writer.
+func (u *gcsUpload) Write(p []byte) (int, error) {
+	n, err := u.PipeWriter.Write(p)
+	return n, u.why(err)
+}
+
+// why says that the context ended, if it did: whoever noticed it first says something else.
+func (u *gcsUpload) why(err error) error {
+	if err != nil && u.ctx.Err() != nil {
+		return u.ctx.Err()
+	}
+	return err
+}
+
 func (u *gcsUpload) commit() error {
 	_ = u.Close()
 	<-u.done
-	return u.err
+	return u.why(u.err)
 }
 
 var errAborted = errors.New("the upload is aborted")
