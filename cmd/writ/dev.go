@@ -44,6 +44,7 @@ DIR/credentials.json); without it everything is removed at exit.`,
 	d.add(cmd, "127.0.0.1:8080", 0, true)
 	cmd.Flags().BoolVar(&d.tls, "tls", false, "serve https, with a certificate of its own (DIR/tls.crt) unless one is named")
 	cmd.Flags().StringVar(&d.dataDir, "data-dir", "", "where to keep the database; a temporary folder when empty")
+	cmd.Flags().StringArrayVar(&d.settings, "postgres-setting", nil, "a setting of the private PostgreSQL for this run, name=value, such as shared_preload_libraries=pg_stat_statements; may be repeated")
 	cmd.Flags().StringSliceVar(&d.hosts, "dev-host", nil, "further host names, such as that of a container, under which messages and clock are at /_dev; localhost and loopback addresses are")
 	cmd.Flags().StringVar(&d.readyFile, "ready-file", "", "file to write when the server answers: JSON with issuer, addr and credentials")
 	return cmd
@@ -52,7 +53,7 @@ DIR/credentials.json); without it everything is removed at exit.`,
 type dev struct {
 	nodeFlags
 	dataDir, readyFile string
-	hosts              []string
+	hosts, settings    []string
 	tls                bool
 }
 
@@ -81,7 +82,7 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 		}
 	}
 	database, err := postgres.Start(ctx, postgres.Config{
-		Dir: dir, Logger: logger, Progress: func(step string) { fmt.Fprintln(os.Stderr, "writ:", step) },
+		Dir: dir, Logger: logger, Settings: d.settings, Progress: func(step string) { fmt.Fprintln(os.Stderr, "writ:", step) },
 	})
 	if err != nil {
 		return err

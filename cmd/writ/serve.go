@@ -17,6 +17,7 @@ func newServe() *cobra.Command {
 	var database databaseFlag
 	var master masterKeyFlags
 	var migrate bool
+	var pooler string
 	var connections int
 	var external server.External
 	cmd := &cobra.Command{
@@ -67,7 +68,7 @@ secrets of second factors unreadable in the database.`,
 			} else if err := store.CheckSchema(ctx, databaseURL); err != nil {
 				return err
 			}
-			db, err := store.Open(ctx, store.Config{URL: databaseURL, MaxConns: connections})
+			db, err := store.Open(ctx, store.Config{URL: databaseURL, Pooler: pooler, MaxConns: connections})
 			if err != nil {
 				return err
 			}
@@ -87,6 +88,7 @@ secrets of second factors unreadable in the database.`,
 	}
 	flags.add(cmd, ":8080", 5*time.Second, false)
 	database.add(cmd.Flags())
+	cmd.Flags().StringVar(&pooler, "pooler-url", "", "the same database through a pooler in transaction mode (PgBouncer), for all but migrations and notifications, which stay on --database-url")
 	master.add(cmd.Flags())
 	cmd.Flags().StringVar(&external.Scheme, "external-scheme", "https", "http or https, as browsers and clients see it: a part of the issuer")
 	cmd.Flags().StringVar(&external.Port, "external-port", "", "the port, if it is not that of the scheme")

@@ -21,7 +21,9 @@ import (
 	"github.com/writ-id/writ/conformance/harness"
 )
 
-func TestMain(m *testing.M) { harness.Main(m, checkInvariants, checkCatalogue, checkCases) }
+func TestMain(m *testing.M) {
+	harness.Main(m, checkDistribution, checkInvariants, checkCatalogue, checkCases)
+}
 
 // suite is one test's view of the server.
 type suite struct {

@@ -22,6 +22,7 @@ type node struct {
 	err   error // of the process, once ended is closed
 	once  sync.Once
 	stops error
+	bare  bool // it has nothing to drain
 }
 
 // logBuffer keeps what a process logs; the standard library's is not safe for
@@ -110,6 +111,9 @@ func (n *node) logged(message, attribute string) (string, error) {
 // stop drains the process as an operator would. It is an error when that fails,
 // or when the process logged a panic or an internal error while it ran.
 func (n *node) stop() error {
+	if n.bare {
+		return n.kill()
+	}
 	n.once.Do(func() { n.stops = errors.Join(n.end(), n.failures()) })
 	return n.stops
 }

@@ -9,6 +9,8 @@
 //	                      starting one; its targets, executions and features are
 //	                      changed and deleted
 //	WRIT_TEST_LOG         where to write what the servers log, instead of nowhere
+//	WRIT_TEST_POOLER      a PgBouncer to start between the servers under test and their
+//	                      database: they are then nodes of `writ serve`
 //
 // The package knows the program, its ready file, its URLs and where its database
 // is, nothing inside.
@@ -23,6 +25,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -47,6 +50,7 @@ type Server struct {
 	} `json:"service_user"`
 
 	dataDir string // of a server that this package started
+	pooler  string // the URL of its database through a pooler
 	process *node
 }
 
@@ -126,7 +130,7 @@ func start() (*Server, error) {
 	if err := os.Chmod(dir, 0o711); err != nil { // PostgreSQL runs as another user when this one is root
 		return nil, err
 	}
-	node, err := run(program, "dev", "--addr", "127.0.0.1:0", "--data-dir", dataDir, "--ready-file", readyFile, "--log-format", "json")
+	node, err := run(program, append([]string{"dev", "--addr", "127.0.0.1:0", "--data-dir", dataDir, "--ready-file", readyFile, "--log-format", "json"}, statistics()...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -136,14 +140,28 @@ func start() (*Server, error) {
 		return nil, err
 	}
 	server.dataDir, server.process = dataDir, node
+	if err := server.observe(); err != nil {
+		return nil, err
+	}
+	if pooler := os.Getenv("WRIT_TEST_POOLER"); pooler != "" {
+		if err := server.pool(pooler); err != nil {
+			return nil, err
+		}
+		if server, err = server.node("--outgoing-allow", "127.0.0.0/8,::1/128", "--external-scheme", "http"); err != nil {
+			return nil, err
+		}
+	}
 	made.Lock()
 	defer made.Unlock()
 	made.servers = append(made.servers, server)
 	return server, nil
 }
 
-// DatabaseURL returns the database of s, "" when the harness did not start s.
-func (s *Server) DatabaseURL() (string, error) {
+// DatabaseURL returns the database of s for a role of the suite, which is a superuser; "" when
+// the harness did not start s.
+func (s *Server) DatabaseURL() (string, error) { return s.databaseURL(suiteRole) }
+
+func (s *Server) databaseURL(role string) (string, error) {
 	if s.dataDir == "" {
 		return "", nil
 	}
@@ -152,7 +170,7 @@ func (s *Server) DatabaseURL() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the socket of the database: %w", err)
 	}
-	database := url.URL{Scheme: "postgres", User: url.User("writ"), Path: "/postgres", RawQuery: url.Values{"host": {socket}}.Encode()}
+	database := url.URL{Scheme: "postgres", User: url.User(role), Path: "/postgres", RawQuery: url.Values{"host": {socket}}.Encode()}
 	return database.String(), nil
 }
 
@@ -167,33 +185,43 @@ func (s *Server) Node(t testing.TB, args ...string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	node, err := run(program, append([]string{
-		"serve", "--addr", "127.0.0.1:0", "--database-url", database,
-		"--master-key-file", filepath.Join(s.dataDir, "master-key.json"), "--drain-delay", "0s", "--log-format", "json",
-	}, args...)...)
+	node, err := s.node(args...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := node.stop(); err != nil {
+		if err := node.process.stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	second := *s
-	second.process = node
-	err = node.await(func() error {
-		second.Addr, err = node.logged("ready", "addr")
+	return node
+}
+
+// node starts a node of `writ serve`, which ends with the tests.
+func (s *Server) node(args ...string) (*Server, error) {
+	program, err := binary()
+	if err != nil {
+		return nil, err
+	}
+	database, err := s.databaseURL(serverRole)
+	if err != nil {
+		return nil, err
+	}
+	process, err := run(program, append([]string{
+		"serve", "--addr", "127.0.0.1:0", "--database-url", database, "--pooler-url", s.pooler,
+		"--master-key-file", filepath.Join(s.dataDir, "master-key.json"), "--drain-delay", "0s", "--log-format", "json",
+	}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	node := *s
+	node.process = process
+	err = process.await(func() error {
+		node.Addr, err = process.logged("ready", "addr")
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	second.Issuer = "http://" + second.Addr
-	return &second
+	node.Issuer = "http://" + node.Addr
+	return &node, err
 }
 
 // Program returns the program to test, for its commands.
@@ -268,7 +296,7 @@ func stopAll() error {
 	nodes, folders := made.nodes, made.folders
 	made.Unlock()
 	var err error
-	for _, n := range nodes {
+	for _, n := range slices.Backward(nodes) { // what came later stands on what was there
 		err = errors.Join(err, n.stop())
 	}
 	for _, folder := range folders {

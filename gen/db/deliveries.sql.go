@@ -287,6 +287,23 @@ func (q *Queries) HearingInstances(ctx context.Context, db DBTX) ([]string, erro
 	return items, nil
 }
 
+const heldDeliveryQueue = `-- name: HeldDeliveryQueue :one
+SELECT q.version FROM delivery_queues q WHERE q.instance_id = $1 AND q.target = $2 AND q.leased_by = $3::text
+`
+
+type HeldDeliveryQueueParams struct {
+	InstanceID string `db:"instance_id"`
+	Target     string `db:"target"`
+	Lease      string `db:"lease"`
+}
+
+func (q *Queries) HeldDeliveryQueue(ctx context.Context, db DBTX, arg HeldDeliveryQueueParams) (int64, error) {
+	row := db.QueryRow(ctx, heldDeliveryQueue, arg.InstanceID, arg.Target, arg.Lease)
+	var version int64
+	err := row.Scan(&version)
+	return version, err
+}
+
 const heldDeliveryQueues = `-- name: HeldDeliveryQueues :many
 SELECT q.instance_id, q.target, q.leased_by, q.version FROM delivery_queues q WHERE q.leased_by = ANY ($1::text[])
 `

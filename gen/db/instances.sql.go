@@ -58,7 +58,8 @@ func (q *Queries) ForgetInstance(ctx context.Context, db DBTX, instanceID string
 }
 
 const instancesWithRetention = `-- name: InstancesWithRetention :many
-SELECT id, audit_log_retention_nanos FROM instances WHERE audit_log_retention_nanos > 0 ORDER BY id
+SELECT id, audit_log_retention_nanos FROM instances i
+WHERE i.audit_log_retention_nanos > 0 AND NOT EXISTS (SELECT FROM moved_instances m WHERE m.instance_id = i.id) ORDER BY id
 `
 
 type InstancesWithRetentionRow struct {

@@ -329,6 +329,12 @@ type Message struct {
 	ExpirationDate *time.Time                  `db:"expiration_date"`
 }
 
+type MovedInstance struct {
+	InstanceID string    `db:"instance_id"`
+	MovedTo    string    `db:"moved_to"`
+	Date       time.Time `db:"date"`
+}
+
 type OauthGrant struct {
 	InstanceID     string          `db:"instance_id"`
 	ID             string          `db:"id"`

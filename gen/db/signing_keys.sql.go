@@ -83,7 +83,7 @@ func (q *Queries) InstanceIDs(ctx context.Context, db DBTX) ([]string, error) {
 }
 
 const instancesWithKeys = `-- name: InstancesWithKeys :many
-SELECT DISTINCT instance_id FROM signing_keys ORDER BY instance_id
+SELECT DISTINCT instance_id FROM signing_keys k WHERE NOT EXISTS (SELECT FROM moved_instances m WHERE m.instance_id = k.instance_id) ORDER BY instance_id
 `
 
 func (q *Queries) InstancesWithKeys(ctx context.Context, db DBTX) ([]string, error) {

@@ -86,7 +86,7 @@ func (q *Queries) FeaturesOf(ctx context.Context, db DBTX, instanceID string) (F
 }
 
 const firstInstances = `-- name: FirstInstances :many
-SELECT id, name, default_org, blocked, allow_registration FROM instances ORDER BY id LIMIT 2
+SELECT id, name, default_org, blocked, allow_registration, EXISTS (SELECT FROM moved_instances m WHERE m.instance_id = id)::bool AS moved FROM instances ORDER BY id LIMIT 2
 `
 
 type FirstInstancesRow struct {
@@ -95,6 +95,7 @@ type FirstInstancesRow struct {
 	DefaultOrg        string `db:"default_org"`
 	Blocked           bool   `db:"blocked"`
 	AllowRegistration bool   `db:"allow_registration"`
+	Moved             bool   `db:"moved"`
 }
 
 // Two are enough to know whether there is exactly one.
@@ -113,6 +114,7 @@ func (q *Queries) FirstInstances(ctx context.Context, db DBTX) ([]FirstInstances
 			&i.DefaultOrg,
 			&i.Blocked,
 			&i.AllowRegistration,
+			&i.Moved,
 		); err != nil {
 			return nil, err
 		}
@@ -125,7 +127,8 @@ func (q *Queries) FirstInstances(ctx context.Context, db DBTX) ([]FirstInstances
 }
 
 const instanceByDomain = `-- name: InstanceByDomain :one
-SELECT i.id, i.name, i.default_org, i.blocked, i.allow_registration FROM domains d JOIN instances i ON i.id = d.instance_id WHERE d.domain = $1 AND d.org_id IS NULL AND d.is_verified
+SELECT i.id, i.name, i.default_org, i.blocked, i.allow_registration, EXISTS (SELECT FROM moved_instances m WHERE m.instance_id = i.id)::bool AS moved
+FROM domains d JOIN instances i ON i.id = d.instance_id WHERE d.domain = $1 AND d.org_id IS NULL AND d.is_verified
 `
 
 type InstanceByDomainRow struct {
@@ -134,6 +137,7 @@ type InstanceByDomainRow struct {
 	DefaultOrg        string `db:"default_org"`
 	Blocked           bool   `db:"blocked"`
 	AllowRegistration bool   `db:"allow_registration"`
+	Moved             bool   `db:"moved"`
 }
 
 // Only a validated domain routes (SEC-222).
@@ -146,12 +150,13 @@ func (q *Queries) InstanceByDomain(ctx context.Context, db DBTX, domain string) 
 		&i.DefaultOrg,
 		&i.Blocked,
 		&i.AllowRegistration,
+		&i.Moved,
 	)
 	return i, err
 }
 
 const instanceByID = `-- name: InstanceByID :one
-SELECT id, name, default_org, blocked, allow_registration FROM instances WHERE id = $1
+SELECT id, name, default_org, blocked, allow_registration, EXISTS (SELECT FROM moved_instances m WHERE m.instance_id = id)::bool AS moved FROM instances WHERE id = $1
 `
 
 type InstanceByIDRow struct {
@@ -160,6 +165,7 @@ type InstanceByIDRow struct {
 	DefaultOrg        string `db:"default_org"`
 	Blocked           bool   `db:"blocked"`
 	AllowRegistration bool   `db:"allow_registration"`
+	Moved             bool   `db:"moved"`
 }
 
 func (q *Queries) InstanceByID(ctx context.Context, db DBTX, id string) (InstanceByIDRow, error) {
@@ -171,6 +177,7 @@ func (q *Queries) InstanceByID(ctx context.Context, db DBTX, id string) (Instanc
 		&i.DefaultOrg,
 		&i.Blocked,
 		&i.AllowRegistration,
+		&i.Moved,
 	)
 	return i, err
 }

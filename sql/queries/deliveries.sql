@@ -79,6 +79,9 @@ RETURNING q.leased_by;
 -- name: HeldDeliveryQueues :many
 SELECT q.instance_id, q.target, q.leased_by, q.version FROM delivery_queues q WHERE q.leased_by = ANY (@leases::text[]);
 
+-- name: HeldDeliveryQueue :one
+SELECT q.version FROM delivery_queues q WHERE q.instance_id = @instance_id AND q.target = @target AND q.leased_by = @lease::text;
+
 -- name: ReadyDeliveries :many
 SELECT d.id, d.object_type, d.object_id, d.attempts, d.all_attempts, d.queued_date, d.body FROM deliveries d
 WHERE d.instance_id = @instance_id AND d.target = @target AND d.next_attempt <= @now::timestamptz AND d.id <> ALL (@flying::text[])

@@ -7,7 +7,8 @@ WITH a AS (DELETE FROM oauth_grants g WHERE g.instance_id = @instance_id),
 DELETE FROM row_counts c WHERE c.instance_id = @instance_id;
 
 -- name: InstancesWithRetention :many
-SELECT id, audit_log_retention_nanos FROM instances WHERE audit_log_retention_nanos > 0 ORDER BY id;
+SELECT id, audit_log_retention_nanos FROM instances i
+WHERE i.audit_log_retention_nanos > 0 AND NOT EXISTS (SELECT FROM moved_instances m WHERE m.instance_id = i.id) ORDER BY id;
 
 -- name: SweepEvents :execrows
 -- Deletes some events older than an instance keeps them. The newest stays,

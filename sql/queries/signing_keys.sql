@@ -23,4 +23,4 @@ DELETE FROM signing_keys WHERE instance_id = @instance_id AND id = @id;
 SELECT id FROM instances ORDER BY id;
 
 -- name: InstancesWithKeys :many
-SELECT DISTINCT instance_id FROM signing_keys ORDER BY instance_id;
+SELECT DISTINCT instance_id FROM signing_keys k WHERE NOT EXISTS (SELECT FROM moved_instances m WHERE m.instance_id = k.instance_id) ORDER BY instance_id;

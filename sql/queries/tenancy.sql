@@ -1,13 +1,14 @@
 -- name: InstanceByDomain :one
 -- Only a validated domain routes (SEC-222).
-SELECT i.id, i.name, i.default_org, i.blocked, i.allow_registration FROM domains d JOIN instances i ON i.id = d.instance_id WHERE d.domain = @domain AND d.org_id IS NULL AND d.is_verified;
+SELECT i.id, i.name, i.default_org, i.blocked, i.allow_registration, EXISTS (SELECT FROM moved_instances m WHERE m.instance_id = i.id)::bool AS moved
+FROM domains d JOIN instances i ON i.id = d.instance_id WHERE d.domain = @domain AND d.org_id IS NULL AND d.is_verified;
 
 -- name: InstanceByID :one
-SELECT id, name, default_org, blocked, allow_registration FROM instances WHERE id = @id;
+SELECT id, name, default_org, blocked, allow_registration, EXISTS (SELECT FROM moved_instances m WHERE m.instance_id = id)::bool AS moved FROM instances WHERE id = @id;
 
 -- name: FirstInstances :many
 -- Two are enough to know whether there is exactly one.
-SELECT id, name, default_org, blocked, allow_registration FROM instances ORDER BY id LIMIT 2;
+SELECT id, name, default_org, blocked, allow_registration, EXISTS (SELECT FROM moved_instances m WHERE m.instance_id = id)::bool AS moved FROM instances ORDER BY id LIMIT 2;
 
 -- name: PrimaryDomains :many
 -- For the operator's log when a host is unknown.

@@ -1,6 +1,7 @@
 package delivery_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	"github.com/writ-id/writ/impl/core/delivery"
+	"github.com/writ-id/writ/impl/core/execution"
 )
 
 // TestREL045_NodesDeliverEverythingInTheOrderOfItsObject lets two nodes deliver to an
@@ -459,6 +461,60 @@ func TestDeliveriesGoWithTheirInstance(t *testing.T) {
 			t.Errorf("%d rows are left in %s", got, table)
 		}
 	}
+}
+
+// TestWhatIsGoneBeforeItsEventIsSeenIsReadAnew deletes an instance whose last event is
+// seen while that of its removal is not: an older transaction is still running.
+func TestWhatIsGoneBeforeItsEventIsSeenIsReadAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.instance("a", "event.user.*", "t", "http://127.0.0.1:1")
+	w.instance("b", "event.user.*", "t", "http://127.0.0.1:1")
+	behind := func(instanceID string) func() bool {
+		return func() bool {
+			return w.count(`SELECT count(*) FROM events e, delivery_cursor c WHERE e.instance_id = $1 AND e.event_type = 'user.human.password.changed'
+				AND (e.xid, e.sequence) > (c.xid, c.sequence)`, instanceID) == 0
+		}
+	}
+	n := w.node()
+	w.happens("a", "u")
+	w.until("a is remembered", behind("a"), n)
+	w.exec("DELETE FROM execution_targets WHERE instance_id = 'a'")
+	w.exec("DELETE FROM instances WHERE id = 'a'")
+	w.happens("a", "late")
+	older, err := w.db.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = older.Rollback(context.Background()) }()
+	if _, err := older.Exec(t.Context(), "SELECT pg_current_xact_id()"); err != nil {
+		t.Fatal(err)
+	}
+	w.append(w.db.Pool, "a", "a", &eventv1.InstanceRemoved{})
+	w.until("the late event is behind", behind("a"), n)
+	if got := w.count("SELECT count(*) FROM deliveries WHERE instance_id = 'a'"); got != 0 {
+		t.Errorf("there are %d deliveries of an instance that is gone", got)
+	}
+
+	// Who read all of it anew has nothing to forget: that is an error like any other.
+	if err := older.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other := w.node()
+	fresh := other.Fresh
+	other.Fresh = func(ctx context.Context, id string) (*execution.Table, error) {
+		table, err := fresh(ctx, id)
+		w.exec("DELETE FROM execution_targets WHERE instance_id = $1", id)
+		w.exec("DELETE FROM instances WHERE id = $1", id)
+		return table, err
+	}
+	w.happens("b", "late")
+	for deadline := time.Now().Add(60 * time.Second); err == nil; _, err = other.Pass(t.Context()) {
+		if behind("b")() || time.Now().After(deadline) {
+			t.Fatal("the event was passed without an error")
+		}
+	}
+	w.until("b is read anew", behind("b"), other)
 }
 
 // TestWhatIsKeptLongEnoughIsSwept sweeps at both sides of the retention.

@@ -3,12 +3,14 @@ package delivery
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/writ-id/writ/gen/db"
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
@@ -89,6 +91,11 @@ func (f *Fanout) Pass(ctx context.Context) (more bool, err error) {
 	})
 	if err != nil {
 		f.forget(0)
+		// What was remembered is gone, and the event that says so is not to be seen yet.
+		const foreignKeyViolation = "23503"
+		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == foreignKeyViolation && made.remembered {
+			return true, nil
+		}
 		return false, err
 	}
 	f.heard.Store(made.heard)
@@ -101,8 +108,9 @@ func (f *Fanout) Pass(ctx context.Context) (more bool, err error) {
 	return made.more, nil
 }
 
-// passed is what a pass came to.
-type passed struct{ heard, held, more bool }
+// passed is what a pass came to. It may have relied on what passes before it read
+// (remembered).
+type passed struct{ heard, held, more, remembered bool }
 
 func (f *Fanout) pass(ctx context.Context, tx pgx.Tx) (made passed, err error) {
 	q := db.New()
@@ -138,6 +146,7 @@ func (f *Fanout) pass(ctx context.Context, tx pgx.Tx) (made passed, err error) {
 	if f.version != cursor.Version || f.hearing == nil {
 		f.forget(cursor.Version)
 	}
+	made.remembered = f.hearing != nil
 	batch := &batch{now: f.Now(), newID: f.NewID, position: cursor.Position, lanes: map[Lane]bool{}, keys: map[Key]bool{}}
 	for i := range events {
 		if err := f.add(ctx, tx, batch, &events[i]); err != nil {

@@ -277,18 +277,16 @@ func (p *pump) pause(until time.Time) error {
 
 // refresh reads the version of the queue, before the queue is read again.
 func (p *pump) refresh(ctx context.Context) error {
-	queues, err := db.New().HeldDeliveryQueues(ctx, p.w.DB.Pool, []string{p.lease})
+	version, err := db.New().HeldDeliveryQueue(ctx, p.w.DB.Pool, db.HeldDeliveryQueueParams{InstanceID: p.key.InstanceID, Target: p.key.Target, Lease: p.lease})
+	if store.NoRow(err) {
+		p.lost()
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	for _, q := range queues {
-		if q.InstanceID == p.key.InstanceID && q.Target == p.key.Target {
-			p.version = q.Version
-			p.seen.Store(q.Version)
-			return nil
-		}
-	}
-	p.lost()
+	p.version = version
+	p.seen.Store(version)
 	return nil
 }
 

@@ -23,6 +23,7 @@ type Instance struct {
 	Name       string
 	DefaultOrg string // "" when it has none
 	Blocked    bool
+	Moved      bool // to another database; nothing is served of it here
 	// Host is the registered domain that was asked for; the primary one when a host
 	// that is not registered leads to the only instance.
 	Host string
@@ -71,6 +72,9 @@ func found(instance *Instance, err error) (*Instance, error) {
 	if err == nil && instance == nil {
 		return nil, fault.New(fault.NotFound, "INSTANCE_NOT_FOUND", "no instance answers to this host")
 	}
+	if err == nil && instance.Moved {
+		return nil, errMoved
+	}
 	return instance, err
 }
 
@@ -87,6 +91,9 @@ func (i *Instances) Public(ctx context.Context, host string) (*Instance, error) 
 }
 
 var errBlocked = fault.New(fault.Blocked, "INSTANCE_BLOCKED", "the instance is blocked; its operator can say why")
+
+// errMoved asks to come back: until then the proxy leads to the other database.
+var errMoved = fault.New(fault.Unavailable, "INSTANCE_MOVED", "the instance is served elsewhere now; try again")
 
 func (i *Instances) load(ctx context.Context, domain string) (*Instance, error) {
 	q := db.New()
@@ -140,7 +147,7 @@ func (s *strangers) note(now time.Time) (others int, due bool) {
 }
 
 func instanceOf(row db.InstanceByIDRow) *Instance {
-	return &Instance{ID: row.ID, Name: row.Name, DefaultOrg: row.DefaultOrg, Blocked: row.Blocked, AllowRegistration: row.AllowRegistration}
+	return &Instance{ID: row.ID, Name: row.Name, DefaultOrg: row.DefaultOrg, Blocked: row.Blocked, Moved: row.Moved, AllowRegistration: row.AllowRegistration}
 }
 
 // CanonicalHost returns a Host header as domains are stored: without port and

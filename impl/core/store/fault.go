@@ -24,6 +24,8 @@ func Fault(err error) *fault.Error {
 		switch {
 		case refused.Code == "22021" || refused.Code == "22P05":
 			return fault.New(fault.InvalidArgument, "INVALID_TEXT", "a text holds a character that cannot be stored").Because(err)
+		case refused.Code == "57W01": // frozen() of sql/migrations
+			return fault.New(fault.Unavailable, "INSTANCE_MOVING", "the instance is being moved to another database; try again").Because(err)
 		case unavailable(refused.Code):
 			return outage(err)
 		}

@@ -19,9 +19,9 @@ const (
 
 // Listen calls changed whenever a node changed what nodes remember (the query
 // NotifyChange) or queued a message or a delivery, until ctx ends. A lost connection is made
-// again; changed is called then too, because a notification may have been missed. Behind a pooler
-// in transaction mode notifications do not arrive at all: they only shorten the
-// maximum age of what is remembered, they do not replace it.
+// again; changed is called then too, because a notification may have been missed: they only
+// shorten the maximum age of what is remembered, they do not replace it. A pooler in transaction
+// mode would pass none on, so the connection is one to the database itself.
 func (db *DB) Listen(ctx context.Context, logger *slog.Logger, changed func(what string)) {
 	for ctx.Err() == nil {
 		if err := db.listen(ctx, changed); err != nil && ctx.Err() == nil {
@@ -37,7 +37,7 @@ func (db *DB) Listen(ctx context.Context, logger *slog.Logger, changed func(what
 func (db *DB) listen(ctx context.Context, changed func(what string)) error {
 	// A connection of its own: it listens for good, and ends with ctx at once. Those of the
 	// pool wait for their statement to be cancelled, and waiting is none.
-	config := db.Pool.Config().ConnConfig
+	config := db.direct.Copy()
 	config.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.DeadlineContextWatcherHandler{Conn: conn.Conn()}
 	}

@@ -7,6 +7,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ import (
 // Config says which database to open and how.
 type Config struct {
 	URL      string // a libpq URL or keyword string
+	Pooler   string // the same through a pooler in transaction mode, for commands and searches; none when empty
 	MaxConns int    // for commands and reads by key; 0: four for each core, at least 16
 }
 
@@ -43,7 +45,8 @@ type DB struct {
 	// It is set before the DB is used, and returns at once.
 	Changed func()
 
-	tx pgx.Tx // of In
+	tx     pgx.Tx          // of In
+	direct *pgx.ConnConfig // to the database itself, for what a session is needed for
 }
 
 // Committed says that something was committed on the pool that InTx did not see.
@@ -73,6 +76,14 @@ const (
 	deadAfter        = 5 * time.Second // when the database does not heed that either
 )
 
+// application is what the connections are called in the lists of the database.
+const application = "writ"
+
+// safe are the settings that keep these promises.
+var safe = map[string]string{
+	"statement_timeout": millis(statementTimeout), "lock_timeout": millis(lockTimeout), "idle_in_transaction_session_timeout": millis(idleTimeout),
+}
+
 // How the two pools plan. Statements by key are planned once, and may be planned
 // while a table is still empty: that plan has to be good when it is full, so it
 // reaches every row by an index and from there the next table.
@@ -90,26 +101,35 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	if conns <= 0 {
 		conns = max(16, 4*runtime.GOMAXPROCS(0))
 	}
-	pool, err := open(ctx, c.URL, conns, byKey)
+	direct, err := pgx.ParseConfig(c.URL)
+	if err != nil {
+		return nil, fmt.Errorf("database URL: %w", err)
+	}
+	direct.RuntimeParams["application_name"] = application
+	pool, err := c.open(ctx, conns, byKey)
 	if err != nil {
 		return nil, err
 	}
 	searches := max(4, conns/2)
-	search, err := open(ctx, c.URL, searches, byValue)
+	search, err := c.open(ctx, searches, byValue)
 	if err != nil {
 		pool.Close()
 		return nil, err
 	}
-	if err := pool.Ping(ctx); err != nil {
+	err = pool.Ping(ctx)
+	if err == nil && c.Pooler != "" {
+		err = checkPooler(ctx, pool)
+	}
+	if err != nil {
 		pool.Close()
 		search.Close()
 		return nil, Explain(err)
 	}
-	return &DB{Pool: pool, Search: search, Searches: fair.New(searches, maxSearches)}, nil
+	return &DB{Pool: pool, Search: search, Searches: fair.New(searches, maxSearches), direct: direct}, nil
 }
 
-func open(ctx context.Context, url string, conns int, params map[string]string) (*pgxpool.Pool, error) {
-	config, err := pgxpool.ParseConfig(url)
+func (c Config) open(ctx context.Context, conns int, params map[string]string) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(cmp.Or(c.Pooler, c.URL))
 	if err != nil {
 		return nil, fmt.Errorf("database URL: %w", err)
 	}
@@ -117,14 +137,18 @@ func open(ctx context.Context, url string, conns int, params map[string]string) 
 	config.MaxConnLifetime = maxConnAge
 	config.MaxConnLifetimeJitter = maxConnAge / 10
 	set := config.ConnConfig.RuntimeParams
-	set["application_name"] = "writ"
+	set["application_name"] = application
 	set["timezone"] = "UTC"
-	set["jit"] = "off"
-	set["statement_timeout"] = millis(statementTimeout)
-	set["lock_timeout"] = millis(lockTimeout)
-	set["idle_in_transaction_session_timeout"] = millis(idleTimeout)
-	for name, value := range params {
-		set[name] = value
+	if c.Pooler != "" {
+		throughPooler(config.ConnConfig)
+	} else {
+		for name, value := range safe {
+			set[name] = value
+		}
+		set["jit"] = "off"
+		for name, value := range params {
+			set[name] = value
+		}
 	}
 	// Who goes away in the middle of a statement does not take its connection along: a
 	// short one ends by itself, a longer one is cancelled. Else whoever begins and breaks

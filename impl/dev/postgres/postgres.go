@@ -53,10 +53,11 @@ const (
 	readyEvery = 10 * time.Millisecond
 )
 
-// Config says where a Server lives. Progress may be nil, the rest is required.
+// Config says where a Server lives. Progress and Settings may be nil, the rest is required.
 type Config struct {
 	Dir      string // made if it is missing
 	Logger   *slog.Logger
+	Settings []string     // of postgresql.conf, name=value, for this start
 	Progress func(string) // is told what is being done before each step that takes long
 }
 
@@ -123,7 +124,7 @@ func (s *Server) start(ctx context.Context, c Config) error {
 	if err := f.makeSocketFolder(); err != nil {
 		return err
 	}
-	if err := s.launch(install); err != nil {
+	if err := s.launch(install, c.Settings); err != nil {
 		return err
 	}
 
@@ -144,7 +145,7 @@ func (s *Server) start(ctx context.Context, c Config) error {
 }
 
 // launch starts the server process and the goroutine that waits for it.
-func (s *Server) launch(install installation) error {
+func (s *Server) launch(install installation, settings []string) error {
 	f := s.folder
 	log, err := f.createLog()
 	if err != nil {
@@ -152,16 +153,20 @@ func (s *Server) launch(install installation) error {
 	}
 	defer log.Close() // the child has its own copy
 
-	s.cmd = command(context.Background(), f, syscall.SIGINT, install.program("postgres"),
+	args := []string{
 		"-D", f.data(),
 		"-k", s.folder.socket,
-		"-c", "port="+port,
+		"-c", "port=" + port,
 		"-c", "listen_addresses=",
 		"-c", "unix_socket_permissions=0700",
 		"-c", "max_connections=100",
 		"-c", "shared_buffers=64MB",
 		"-c", "jit=off", // compiling costs more than the short queries it would speed up
-	)
+	}
+	for _, setting := range settings {
+		args = append(args, "-c", setting)
+	}
+	s.cmd = command(context.Background(), f, syscall.SIGINT, install.program("postgres"), args...)
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	ended, err := start(f, s.cmd)
 	if err != nil {

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/writ-id/writ/impl/core/cell"
+	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/server"
+)
+
+func newMoveInstance() *cobra.Command {
+	var c cell.Config
+	var master masterKeyFlags
+	var toKey string
+	var forget, callOff bool
+	cmd := &cobra.Command{
+		Use:   "move-instance",
+		Short: "Move an instance to another database, with sessions, keys and tokens",
+		Long: `Copies all that an instance has from one database to another, whose nodes serve it
+from then on: for installations that outgrow one database. Both have the same schema;
+the proxy leads the hosts of the instance to the one or the other.
+
+  --rehearse       copies and verifies, then takes it back: says how long it takes
+  (neither)        freezes the instance at the source (what would write is answered 503
+                   with Retry-After, what reads goes on), copies, verifies, and switches:
+                   the source answers 503 to everything until the proxy leads elsewhere
+  --delete-source  deletes what the source has of an instance that moved
+  --call-off       serves it at the source again when a move broke off in the switch and
+                   the target has not got it; to go on instead, move it again
+
+An error before the switch leaves everything as it was. Both databases are named
+directly, not through a pooler; the role of the source owns the tables.`,
+		Example: `  writ move-instance --from postgres://writ@one/writ --to postgres://writ@two/writ \
+    --instance 0198… --master-key-file one.json --to-master-key-file two.json --rehearse`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			switch {
+			case c.From == "" || c.Instance == "" || c.To == "" && !forget:
+				return usageError{errors.New("--from, --to and --instance are required")}
+			case forget && callOff || (forget || callOff) && c.Rehearse:
+				return usageError{errors.New("only one of --rehearse, --delete-source and --call-off")}
+			case forget:
+				return cell.Forget(ctx, c.From, c.Instance, c.Patience)
+			case callOff:
+				return cell.CallOff(ctx, c.From, c.To, c.Instance, c.Patience)
+			}
+			opener, err := master.sealer(true)
+			if err != nil {
+				return err
+			}
+			c.Opener, c.Sealer = opener, opener
+			if toKey != "" {
+				key, err := readMasterKey("", toKey)
+				if err != nil {
+					return usageError{err}
+				}
+				c.Sealer = secret.Sealer(key)
+			}
+			for _, s := range server.SealedColumns() {
+				c.Sealed = append(c.Sealed, cell.Sealed{Table: s.Table, Key: s.Key, Bound: s.Bound, Columns: s.Columns})
+			}
+			c.Progress = func(step string) { fmt.Fprintln(os.Stderr, "writ:", step) }
+			report, err := cell.Move(ctx, c)
+			if err != nil {
+				return err
+			}
+			return printMove(cmd.OutOrStdout(), report, c.Rehearse)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&c.From, "from", "", "the database that has the instance")
+	flags.StringVar(&c.To, "to", "", "the database that gets it, with the same schema")
+	flags.StringVar(&c.Instance, "instance", "", "the ID of the instance")
+	flags.BoolVar(&c.Rehearse, "rehearse", false, "copy and verify, and take it back")
+	flags.BoolVar(&forget, "delete-source", false, "delete what the source has of an instance that moved")
+	flags.BoolVar(&callOff, "call-off", false, "serve an instance again whose move broke off in the switch")
+	flags.StringVar(&toKey, "to-master-key-file", "", "the file with the master key of the target, if it is another one")
+	flags.DurationVar(&c.Patience, "patience", 30*time.Second, "how long to wait for transactions and deliveries that are under way")
+	master.add(flags)
+	return cmd
+}
+
+func printMove(out io.Writer, report *cell.Report, rehearsed bool) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "table\trows\tbytes\ttook\t")
+	var rows, bytes int64
+	for _, t := range report.Tables {
+		if t.Rows > 0 {
+			fmt.Fprintf(table, "%s\t%d\t%d\t%s\t\n", t.Name, t.Rows, t.Bytes, t.Took.Round(time.Millisecond))
+		}
+		rows, bytes = rows+t.Rows, bytes+t.Bytes
+	}
+	fmt.Fprintf(table, "all\t%d\t%d\t%s\t\n", rows, bytes, report.Took.Round(time.Millisecond))
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	what := fmt.Sprintf("moved; nothing could be written for %s", report.Frozen.Round(time.Millisecond))
+	if rehearsed {
+		what = "rehearsed: nothing was changed"
+	}
+	_, err := fmt.Fprintln(out, what)
+	return err
+}
