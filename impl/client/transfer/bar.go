@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -14,6 +15,7 @@ import (
 type Bar struct {
 	out   io.Writer
 	width int
+	mu    sync.Mutex // a file is read while an answer comes
 	now   func() time.Time
 	shown time.Time
 }
@@ -49,7 +51,12 @@ func bytesOf(n uint64) string {
 
 // Show shows that so much is done of a total, which is 0 when nobody knows it.
 func (b *Bar) Show(what string, done, total uint64, amount func(uint64) string) {
-	if b == nil || b.now().Sub(b.shown) < 100*time.Millisecond {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.now().Sub(b.shown) < 100*time.Millisecond {
 		return
 	}
 	b.shown = b.now()
@@ -68,9 +75,14 @@ func (b *Bar) Show(what string, done, total uint64, amount func(uint64) string) 
 
 // Clear takes the line away, so that something else can be written.
 func (b *Bar) Clear() {
-	if b == nil || b.shown.IsZero() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.shown.IsZero() {
 		return
 	}
 	b.shown = time.Time{}
-	fmt.Fprint(b.out, "\r\x1b[K")
+	fmt.Fprintf(b.out, "\r\x1b[K")
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"filippo.io/age"
 	"filippo.io/age/armor"
@@ -189,7 +190,6 @@ const layers = 4
 func Unwrap(from io.Reader, keys Keys) (io.Reader, error) {
 	for range layers {
 		peek := bufio.NewReaderSize(from, 64<<10)
-		from = peek
 		head, err := peek.Peek(64)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
@@ -231,24 +231,35 @@ type object struct {
 	from                  io.Reader
 	depth                 int
 	text, escaped, closed bool
-	err                   error
+	failed                atomic.Pointer[error] // whoever sends may still read when the answer is there
+}
+
+// failure returns why reading failed, io.EOF at the end.
+func (o *object) failure() error {
+	if failed := o.failed.Load(); failed != nil {
+		return *failed
+	}
+	return nil
 }
 
 // Read implements io.Reader.
 func (o *object) Read(p []byte) (int, error) {
-	if o.err != nil {
-		return 0, o.err
+	if err := o.failure(); err != nil {
+		return 0, err
 	}
 	n, err := o.from.Read(p)
 	for i, char := range p[:n] {
-		if o.err = o.step(char); o.err != nil {
-			return i, o.err
+		if wrong := o.step(char); wrong != nil {
+			n, err = i, wrong
+			break
 		}
 	}
 	if errors.Is(err, io.EOF) && !o.closed {
 		err = errors.New("the file ends in the middle")
 	}
-	o.err = err
+	if err != nil {
+		o.failed.Store(&err)
+	}
 	return n, err
 }
 

@@ -27,16 +27,31 @@ type Upload struct {
 	File io.Reader
 	Size uint64 // of the file; 0 when nobody knows it
 	Keys Keys
+	From From
 }
 
 // Import has the server import a file. With an error there may be a report of what stands in
 // the way.
-func (c *Client) Import(ctx context.Context, request ImportRequest, upload Upload) (*transferv1.ImportReport, error) {
+func (c *Client) Import(ctx context.Context, request ImportRequest, upload Upload) (*Report, error) {
 	sent := &passed{from: upload.File, bar: c.Bar, size: upload.Size}
 	file, err := Unwrap(sent, upload.Keys)
 	if err != nil {
 		return nil, err
 	}
+	if upload.From.Format != "" {
+		converted, err := upload.From.convert(ctx, file)
+		if err != nil {
+			return nil, err
+		}
+		report, err := c.send(ctx, request, converted)
+		_ = converted.Close()
+		return upload.From.report(report), err
+	}
+	return c.send(ctx, request, file)
+}
+
+// send has the server import one of our files.
+func (c *Client) send(ctx context.Context, request ImportRequest, file io.Reader) (report *Report, err error) {
 	if c.server, err = c.Find(ctx); err != nil {
 		return nil, err
 	}
@@ -50,7 +65,7 @@ func (c *Client) Import(ctx context.Context, request ImportRequest, upload Uploa
 	response, err := c.server.Stream(ctx, http.MethodPost, "/admin/v1/import", http.Header{"Expect": {"100-continue"}}, io.NopCloser(body))
 	c.Bar.Clear()
 	if err != nil {
-		return reportOf(err), c.because(ctx, content.err, err)
+		return reportOf(err), c.because(ctx, content.failure(), err)
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
@@ -58,7 +73,7 @@ func (c *Client) Import(ctx context.Context, request ImportRequest, upload Uploa
 		return nil, fmt.Errorf("%w; what became of the import is not known: writ import --dry-run shows what is there", err)
 	}
 	if response.StatusCode != http.StatusAccepted {
-		report := &transferv1.ImportReport{}
+		report = &Report{}
 		return report, read(answer, report)
 	}
 	operation := &transferv1.TransferOperation{}
@@ -84,7 +99,7 @@ func (c *Client) because(ctx context.Context, file, err error) error {
 }
 
 // reportOf returns the report that a refusal has among its details.
-func reportOf(err error) *transferv1.ImportReport {
+func reportOf(err error) *Report {
 	refused, ok := errors.AsType[*client.Refused](err)
 	if !ok {
 		return nil
@@ -96,7 +111,7 @@ func reportOf(err error) *transferv1.ImportReport {
 			continue
 		}
 		delete(members, "@type")
-		report := &transferv1.ImportReport{}
+		report := &Report{}
 		if text, err := json.Marshal(members); err == nil && read(text, report) == nil {
 			return report
 		}

@@ -64,7 +64,7 @@ func (s *stand) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, s.answered)
 			return
 		}
-		fmt.Fprint(w, `{"id":"op 1","state":"OPERATION_STATE_RUNNING"}`)
+		fmt.Fprintf(w, `{"id":"op 1","state":"OPERATION_STATE_RUNNING"}`)
 	case "GET /admin/v1/operations/op 1":
 		if s.asking != nil {
 			s.asking()
@@ -86,7 +86,7 @@ func (s *stand) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(s.result))
 	case "POST /admin/v1/operations/op 1/_cancel":
 		s.canceled <- struct{}{}
-		fmt.Fprint(w, `{"id":"op 1","state":"OPERATION_STATE_CANCELED"}`)
+		fmt.Fprintf(w, `{"id":"op 1","state":"OPERATION_STATE_CANCELED"}`)
 	default:
 		http.NotFound(w, r)
 	}

@@ -230,8 +230,3 @@ func (r *road) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	return response, nil
 }
-
-// client returns the road as libraries want it. A redirect is an answer (SEC-253).
-func (r *road) client() *http.Client {
-	return &http.Client{Transport: r, CheckRedirect: r.answers.CheckRedirect}
-}

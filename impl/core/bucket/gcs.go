@@ -173,7 +173,7 @@ func (g *gcs) read(ctx context.Context, offset int64, pin string) (*part, error)
 		}
 		call.Generation(generation)
 	}
-	response, err := call.Download()
+	response, err := call.Download() //nolint:bodyclose // whoever reads the part closes it
 	if refused, ok := errors.AsType[*googleapi.Error](err); ok && refused.Code == http.StatusNotFound {
 		switch {
 		case pin != "":
