@@ -49,6 +49,16 @@ type Server struct {
 		ClientSecret string `json:"client_secret"`
 	} `json:"service_user"`
 
+	User struct { // somebody who signs in
+		LoginName string `json:"login_name"`
+		Password  string `json:"password"`
+	} `json:"user"`
+	Clients map[string]struct { // web: signs people in
+		ClientID     string `json:"client_id"`
+		ClientSecret string `json:"client_secret"`
+		RedirectURI  string `json:"redirect_uri"`
+	} `json:"clients"`
+
 	dataDir string // of a server that this package started
 	pooler  string // the URL of its database through a pooler
 	process *node
@@ -209,7 +219,7 @@ func (s *Server) node(args ...string) (*Server, error) {
 	}
 	process, err := run(program, append([]string{
 		"serve", "--addr", "127.0.0.1:0", "--database-url", database, "--pooler-url", s.pooler,
-		"--master-key-file", filepath.Join(s.dataDir, "master-key.json"), "--drain-delay", "0s", "--log-format", "json",
+		"--master-key-file", s.MasterKeyFile(), "--drain-delay", "0s", "--log-format", "json",
 	}, args...)...)
 	if err != nil {
 		return nil, err
@@ -223,6 +233,9 @@ func (s *Server) node(args ...string) (*Server, error) {
 	node.Issuer = "http://" + node.Addr
 	return &node, err
 }
+
+// MasterKeyFile returns where the master key of s is.
+func (s *Server) MasterKeyFile() string { return filepath.Join(s.dataDir, "master-key.json") }
 
 // Program returns the program to test, for its commands.
 func Program(t testing.TB) string {
