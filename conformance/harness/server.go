@@ -21,6 +21,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -157,7 +158,11 @@ func start() (*Server, error) {
 		if err := server.pool(pooler); err != nil {
 			return nil, err
 		}
-		if server, err = server.node("--outgoing-allow", "127.0.0.0/8,::1/128", "--external-scheme", "http"); err != nil {
+		port, err := freePort() // a part of the issuer
+		if err != nil {
+			return nil, err
+		}
+		if server, err = server.node("--outgoing-allow", "127.0.0.0/8,::1/128", "--external-scheme", "http", "--addr", "127.0.0.1:"+port, "--external-port", port); err != nil {
 			return nil, err
 		}
 	}
@@ -232,6 +237,17 @@ func (s *Server) node(args ...string) (*Server, error) {
 	})
 	node.Issuer = "http://" + node.Addr
 	return &node, err
+}
+
+// freePort returns a port on which nothing listened a moment ago.
+func freePort() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer listener.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	return port, err
 }
 
 // MasterKeyFile returns where the master key of s is.
