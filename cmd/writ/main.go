@@ -44,6 +44,7 @@ binary on PostgreSQL.
   writ serve    runs a node in production, on the PostgreSQL you name
   writ events   shows what happens in it
   writ listen   sends that to the webhook you are writing
+  writ export   writes organizations to a file, which writ import brings elsewhere
 
 Every flag can be given as an environment variable, WRIT_ and the flag's name in
 upper case (--database-url: WRIT_DATABASE_URL), or as a file that holds the
@@ -55,7 +56,7 @@ value (WRIT_DATABASE_URL_FILE). A flag wins over the environment.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newDev(), newServe(), newMigrate(), newReady(), newSeed(), newApply(), newEvents(), newListen(), newKeys(), newMoveInstance(), newClock(), newVersion())
+	root.AddCommand(newDev(), newServe(), newMigrate(), newReady(), newSeed(), newApply(), newEvents(), newListen(), newExport(), newImport(), newKeys(), newMoveInstance(), newClock(), newVersion())
 	for _, cmd := range allCommands(root) {
 		refuseUnknown(cmd)
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -31,6 +32,7 @@ type Find func(context.Context) (*Server, error)
 type Refused struct {
 	Status  int
 	Message string
+	Details []json.RawMessage
 }
 
 func (r *Refused) Error() string {
@@ -61,51 +63,77 @@ func (s *Server) Events(ctx context.Context, q Query) (*Page, error) {
 		query.Set("after", strconv.FormatUint(*q.After, 10))
 	}
 	page := &Page{}
-	return page, s.call(ctx, http.MethodPost, "/resources/v3alpha/events/_search?"+query.Encode(), q.Filters, page)
+	return page, s.Call(ctx, http.MethodPost, "/resources/v3alpha/events/_search?"+query.Encode(), q.Filters, page)
 }
 
-// call makes a REST call.
-func (s *Server) call(ctx context.Context, method, path string, body, into any) error {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return err
+// Call makes a REST call; body nil is none.
+func (s *Server) Call(ctx context.Context, method, path string, body, into any) error {
+	var content io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		content = bytes.NewReader(text)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, s.URL+path, bytes.NewReader(text))
-	if err != nil {
-		return &Refused{Message: err.Error()}
-	}
-	req.Header.Set("Authorization", "Bearer "+s.Token)
-	req.Header.Set("Content-Type", "application/json")
-	res, err := s.HTTP.Do(req)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	res, err := s.Stream(ctx, method, path, nil, content)
 	if err != nil {
 		return err
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(res.Body)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case res.StatusCode/100 == 2:
-		if err := json.Unmarshal(answer, into); err != nil {
-			return &Refused{res.StatusCode, "no answer of this API: " + err.Error()}
-		}
-		return nil
 	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		return &Refused{Status: res.StatusCode, Message: "no answer of this API: " + err.Error()}
+	}
+	return nil
+}
+
+// Stream makes a REST call that may last, until ctx ends it, and returns an answer that is no
+// refusal. Its body is the caller's to close.
+func (s *Server) Stream(ctx context.Context, method, path string, header http.Header, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, s.URL+path, body)
+	if err != nil {
+		return nil, &Refused{Message: err.Error()}
+	}
+	maps.Copy(req.Header, header)
+	req.Header.Set("Authorization", "Bearer "+s.Token)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := s.HTTP.Do(req)
+	if err != nil || res.StatusCode/100 == 2 {
+		return res, err
+	}
+	defer res.Body.Close()
 	refusal := &Refused{Status: res.StatusCode, Message: http.StatusText(res.StatusCode)}
-	var status struct{ Message string }
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxRefusal))
+	if err != nil {
+		return nil, err
+	}
+	var status struct {
+		Message string
+		Details []json.RawMessage
+	}
 	if json.Unmarshal(answer, &status) == nil && status.Message != "" {
-		refusal.Message = status.Message
+		refusal.Message, refusal.Details = status.Message, status.Details
 	}
 	if res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests {
-		return errors.New(refusal.Error())
+		return nil, errors.New(refusal.Error())
 	}
-	return refusal
+	return nil, refusal
 }
+
+// maxRefusal is how much of a refusal is read: it may hold the report of an import.
+const maxRefusal = 16 << 20
 
 // timeout of a call: those of the server end sooner.
 const timeout = 30 * time.Second
 
-// NewHTTP returns a client for calls; transport nil is the usual one.
-func NewHTTP(transport http.RoundTripper) *http.Client {
-	return &http.Client{Timeout: timeout, Transport: transport}
-}
+// NewHTTP returns a client for calls, which set how long they last; transport nil is the usual
+// one.
+func NewHTTP(transport http.RoundTripper) *http.Client { return &http.Client{Transport: transport} }

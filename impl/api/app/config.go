@@ -7,6 +7,8 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
 	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	transferv1 "github.com/writ-id/writ/gen/proto/writ/transfer/v1"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/redirect"
 )
@@ -41,6 +43,17 @@ func setDefaults(row *db.App) {
 	if len(row.GrantTypes) == 0 {
 		row.GrantTypes = []appv3.GrantType{grantCode}
 	}
+}
+
+// Complete gives an application that comes from elsewhere what it left out, and refuses
+// what a new one could not have either.
+func Complete(m *transferv1.TransferApp) error {
+	row := &db.App{}
+	storage.AssignTransferApp(row, m)
+	setDefaults(row)
+	whole := storage.NewTransferApp(row)
+	m.Config = whole.GetConfig()
+	return check(row, "")
 }
 
 func orElse[E ~int32](value *E, or E) {

@@ -77,13 +77,13 @@ func redraw(upload []byte, room image.Point, field string) (*picture, error) {
 	size := fit(decoded.Bounds().Size(), room)
 	drawn := image.NewNRGBA(image.Rectangle{Max: size})
 	draw.CatmullRom.Scale(drawn, drawn.Bounds(), decoded, decoded.Bounds(), draw.Src, nil)
-	var out bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, drawn); err != nil {
+	content, err := encode(drawn)
+	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(out.Bytes())
+	sum := sha256.Sum256(content)
 	digest := base64.RawURLEncoding.EncodeToString(sum[:])
-	return &picture{digest, out.Bytes(), &settingsv3.StoredImage{
+	return &picture{digest, content, &settingsv3.StoredImage{
 		Url: pathAssets + digest + assetType, Width: uint32(size.X), Height: uint32(size.Y),
 	}}, nil
 }

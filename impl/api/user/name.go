@@ -77,8 +77,13 @@ func (s *Service) ownsDomain(ctx context.Context, conn db.DBTX, user *db.UserRow
 
 // defaultName is what to show of a human who says nothing else.
 func defaultName(user *db.UserRow) string {
-	if name := strings.TrimSpace(user.GivenName + " " + user.FamilyName); name != "" {
+	return DefaultName(user.GivenName, user.FamilyName, user.Username)
+}
+
+// DefaultName is what to show of a human of these names who says nothing else.
+func DefaultName(given, family, username string) string {
+	if name := strings.TrimSpace(given + " " + family); name != "" {
 		return name
 	}
-	return user.Username
+	return username
 }

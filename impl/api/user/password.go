@@ -29,13 +29,8 @@ type newPassword interface {
 func (s *Service) setPassword(ctx context.Context, user *db.UserRow, password newPassword, field string) error {
 	hash, now := password.GetHash(), s.Now()
 	if hash != "" {
-		parsed, err := secret.ParseHash(hash)
-		if err != nil {
-			return fault.Invalid("INVALID_HASH", field+".hash", "is in no known format or beyond its bounds")
-		}
-		if cost, most := parsed.Cost(secret.Measured), cmp.Or(s.MaxHashCost, secret.DefaultMaxCost); cost > most {
-			return fault.Invalid("HASH_TOO_COSTLY", field+".hash",
-				"takes %.3g times the work of a hash of this server to verify, of which its operator allows %.3g (--max-hash-cost)", cost, most)
+		if err := CheckHash(hash, s.MaxHashCost, field+".hash"); err != nil {
+			return err
 		}
 	} else {
 		name := resource.Fold(password.GetPlain())
@@ -49,6 +44,20 @@ func (s *Service) setPassword(ctx context.Context, user *db.UserRow, password ne
 		hash = made
 	}
 	user.PasswordHash, user.PasswordChanged = &hash, &now
+	return nil
+}
+
+// CheckHash refuses a hash that is in no known format, or that takes more than most times the
+// work of one of ours to verify; 0 is secret.DefaultMaxCost.
+func CheckHash(hash string, most float64, field string) error {
+	parsed, err := secret.ParseHash(hash)
+	if err != nil {
+		return fault.Invalid("INVALID_HASH", field, "is in no known format or beyond its bounds")
+	}
+	if cost, most := parsed.Cost(secret.Measured), cmp.Or(most, secret.DefaultMaxCost); cost > most {
+		return fault.Invalid("HASH_TOO_COSTLY", field,
+			"takes %.3g times the work of a hash of this server to verify, of which its operator allows %.3g (--max-hash-cost)", cost, most)
+	}
 	return nil
 }
 

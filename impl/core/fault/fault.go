@@ -18,6 +18,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 )
@@ -79,8 +80,9 @@ type Error struct {
 	Reason  string // UPPER_SNAKE, stable
 	Message string
 	Fields  []Violation
-	status  int   // of Refused
-	cause   error // for the log only
+	Detail  proto.Message // something more to know, if there is
+	status  int           // of Refused
+	cause   error         // for the log only
 }
 
 // Violation says what is wrong with one field of the request.
@@ -110,6 +112,33 @@ func (e *Error) On(field string) *Error {
 	on := *e
 	on.Fields = append(slices.Clip(e.Fields), Violation{field, e.Message})
 	return &on
+}
+
+// Telling returns e with a message that says more.
+func (e *Error) Telling(detail proto.Message) *Error {
+	telling := *e
+	telling.Detail = detail
+	return &telling
+}
+
+// Within returns e with the paths of fields below the one that has them all.
+func (e *Error) Within(field string) *Error {
+	within := *e
+	within.Fields = slices.Clone(e.Fields)
+	for i := range within.Fields {
+		violation := &within.Fields[i]
+		path := strings.TrimSuffix(field+"."+violation.Field, ".")
+		if after, named := strings.CutPrefix(within.Message, violation.Field+": "); named && violation.Field != "" {
+			within.Message = path + ": " + after
+		} else if i == 0 {
+			within.Message = path + ": " + within.Message
+		}
+		violation.Field = path
+	}
+	if len(e.Fields) == 0 {
+		within.Fields, within.Message = []Violation{{field, e.Message}}, field+": "+e.Message
+	}
+	return &within
 }
 
 // Below returns e with the paths of fields as they are from field on: of a request's
@@ -210,6 +239,9 @@ func (e *Error) GRPCStatus() *status.Status {
 	}
 	if e.Kind == Unavailable {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(RetryAfter)})
+	}
+	if e.Detail != nil {
+		details = append(details, protoadapt.MessageV1Of(e.Detail))
 	}
 	if with, err := s.WithDetails(details...); err == nil {
 		return with

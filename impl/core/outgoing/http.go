@@ -14,7 +14,16 @@ import (
 func (c *Client) HTTP(pool string, most int64) *http.Client {
 	return &http.Client{
 		Timeout:       callTimeout,
-		Transport:     &road{c, pool, most},
+		Transport:     c.road(pool, most),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// Own returns a client for what lasts longer than a call, as the transfer of a file does: only
+// the context ends it. Its connections are nobody else's, until its CloseIdleConnections.
+func (c *Client) Own(most int64) *http.Client {
+	return &http.Client{
+		Transport:     &road{c, c.transport(), most},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -28,7 +37,7 @@ func (c *Client) Fetch(ctx context.Context, pool, address string, header http.He
 	if header != nil {
 		request.Header = header
 	}
-	response, err := (&road{c, pool, most}).RoundTrip(request)
+	response, err := c.road(pool, most).RoundTrip(request)
 	if err != nil {
 		return nil, err
 	}
@@ -40,9 +49,14 @@ func (c *Client) Fetch(ctx context.Context, pool, address string, header http.He
 // road is the transport of HTTP.
 type road struct {
 	client *Client
-	pool   string
+	over   *http.Transport
 	most   int64
 }
+
+func (c *Client) road(pool string, most int64) *road { return &road{c, c.pool(pool), most} }
+
+// CloseIdleConnections ends the connections that no call is using.
+func (r *road) CloseIdleConnections() { r.over.CloseIdleConnections() }
 
 // RoundTrip implements http.RoundTripper.
 func (r *road) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -60,7 +74,7 @@ func (r *road) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	response, err := r.client.pool(r.pool).RoundTrip(request)
+	response, err := r.over.RoundTrip(request)
 	if err != nil {
 		return nil, plain(err)
 	}

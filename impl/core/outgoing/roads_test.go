@@ -22,6 +22,7 @@ var roads = map[string]string{
 	"impl/server/servertest":        "tests call their own server",
 	"impl/core/store/pgtest":        "tests call their own database",
 	"impl/core/outgoing":            "it is the road",
+	"impl/core/bucket":              "the libraries of storages call by the transport of package outgoing, and tests their own servers",
 	"impl/core/courier/smtp.go":     "go-mail dials with the dialer of package outgoing, and nothing else does",
 }
 
@@ -32,6 +33,7 @@ var callers = map[string]string{
 	"net/smtp": "Dial SendMail NewClient", "net/rpc": "Dial DialHTTP", "crypto/tls": "Dial DialWithDialer Dialer Client",
 	"google.golang.org/grpc":           "NewClient Dial DialContext",
 	"github.com/wneessen/go-mail":      "NewClient QuickSend",
+	"google.golang.org/api/storage/v1": "NewService New",
 	"github.com/wneessen/go-mail/smtp": "Dial SendMail",
 }
 

@@ -42,7 +42,12 @@ func NewValidator(operations *Operations) (*Validator, error) {
 		}
 		requests = append(requests, input.Zero().Interface())
 	}
-	rules, err := protovalidate.New(protovalidate.WithMessages(requests...))
+	return NewRules(requests...)
+}
+
+// NewRules prepares the rules of some messages.
+func NewRules(messages ...proto.Message) (*Validator, error) {
+	rules, err := protovalidate.New(protovalidate.WithMessages(messages...))
 	if err != nil {
 		return nil, fmt.Errorf("rules of the contract: %w", err)
 	}

@@ -60,6 +60,7 @@ var errHash = errors.New("secret: not a hash of a known scheme within the bounds
 //	$argon2id$v=19$m=19456,t=2,p=1$salt$key     also argon2i; m ≤ 256 MiB, m·t ≤ 1 GiB, p ≤ 16
 //	$2a$12$…                                    also 2b, 2y; cost 4 to 15
 //	$scrypt$ln=16,r=8,p=1$salt$key              ln 10 to 20, memory ≤ 256 MiB, work ≤ 4 × that
+//	$fbscrypt$v=1,n=14,r=8,p=1,ss=…,sk=…$salt$key   Firebase's, with the keys of its project; n ≤ 14, r ≤ 8
 //	$pbkdf2-sha256$i=310000$salt$key            also -sha512 and $pbkdf2$ or -sha1; 1000 to 2000000 rounds, i= or not
 //	$1$salt$key, $5$…, $6$rounds=5000$salt$key  md5crypt, SHA-crypt; 1000 to 1000000 rounds
 //
@@ -79,6 +80,8 @@ func ParseHash(text string) (*Hash, error) {
 		h = bcryptHash(text)
 	case "scrypt":
 		h = scryptHash(parts)
+	case "fbscrypt":
+		h = firebaseHash(parts)
 	case "pbkdf2", "pbkdf2-sha1", "pbkdf2-sha256", "pbkdf2-sha512":
 		h = pbkdf2Hash(scheme, parts)
 	case "1":

@@ -54,6 +54,28 @@ func TestSEC278_HashesOfOtherSystemsAreVerifiedAndReplaced(t *testing.T) {
 	}
 }
 
+// TestSEC278_AHashOfFirebaseIsVerified has the vector that its open implementation is
+// published with.
+func TestSEC278_AHashOfFirebaseIsVerified(t *testing.T) {
+	t.Parallel()
+	const hash = "$fbscrypt$v=1,n=14,r=8,p=1,ss=Bw==,sk=jxspr8Ki0RYycVU8zykbdLGjFQ3McFUH0uiiTvC8pVMXAn210wjLNmdZJzxUECKbm0QsEmYUSDzZvpjeJ9WmXA==" +
+		"$42xEC+ixf3L2lw==$lSrfV15cpx95/sZS2W9c9Kp6i/LVgQNDNC/qzrCnh1SAyZvqmZqAjTdn3aoItz+VHjoZilo78198JAdRuid5lQ=="
+	for password, want := range map[string]bool{"user1password": true, "user1passwort": false, "": false} {
+		if matches, rehash, err := secret.Verify(t.Context(), "", hash, password, true); err != nil || matches != want || rehash != want {
+			t.Errorf("%q: got %v, %v, %v; want %v", password, matches, rehash, err, want)
+		}
+	}
+	for _, wrong := range []string{
+		strings.Replace(hash, "n=14", "n=15", 1), strings.Replace(hash, "r=8", "r=9", 1), strings.Replace(hash, "p=1", "p=2", 1),
+		strings.Replace(hash, "v=1", "v=2", 1), strings.Replace(hash, ",sk=", ",key=", 1), strings.Replace(hash, "ss=Bw==", "ss=?", 1),
+		strings.Replace(hash, "$lSrf", "$lSr", 1), strings.Replace(hash, "sk=jxsp", "sk=", 1),
+	} {
+		if _, err := secret.ParseHash(wrong); err == nil {
+			t.Errorf("%q was accepted", wrong)
+		}
+	}
+}
+
 func TestSEC278_HashesBeyondTheBoundsAreRefused(t *testing.T) {
 	t.Parallel()
 	const tail = "$MDEyMzQ1Njc4OWFiY2RlZg$WESbwAFrAxbti1iLZGcYAsaqfsGUR0CbZsMH8Kxr8fg"
@@ -146,6 +168,7 @@ func FuzzParseHash(f *testing.F) {
 		f.Add(text)
 	}
 	f.Add("$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHRzYWx0$WESbwAFrAxbti1iLZGcYAsaqfsGUR0CbZsMH8Kxr8fg")
+	f.Add("$fbscrypt$v=1,n=10,r=8,p=1,ss=Bw==,sk=jxspr8Ki0RYycVU8zykbdLGjFQ3McFUH0uiiTvC8pVMXAn210wjLNmdZJzxUECKbm0QsEmYUSDzZvpjeJ9WmXA==$42xEC+ixf3L2lw==$lSrfV15cpx95/sZS2W9c9Kp6i/LVgQNDNC/qzrCnh1SAyZvqmZqAjTdn3aoItz+VHjoZilo78198JAdRuid5lQ==")
 	f.Add("$2a$04$" + strings.Repeat("a", 53))
 	f.Fuzz(func(t *testing.T, text string) {
 		h, err := secret.ParseHash(text)

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/writ-id/writ/impl/client/transfer"
+)
+
+func newExport() *cobra.Command {
+	var on serverFlags
+	var keys transfer.Keys
+	var request transfer.ExportRequest
+	var output, operation string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Write organizations with all that is theirs to a file",
+		Long: `Exports organizations, their users, projects, applications, grants and settings, as
+they are at one moment, to a file that ` + "`writ import`" + ` brings into another instance.
+
+The end of the name says how the file is packed: tenant.json, tenant.json.gz,
+tenant.json.zst. With --recipient (age1…, more than once for several) or
+--passphrase-file it is encrypted, by age; .age may end the name. A file that is
+there is whole: until then it has another name, and after an error there is none.
+
+Password hashes, secrets of one-time passwords, and secrets of applications and
+providers are left out unless you ask for them. Never in a file are what is of the
+instance itself, keys of service users and applications, personal access tokens
+and passkeys; what else was left behind is printed at the end, with the reason.
+
+The server exports by itself and keeps the result for a day; the download goes on
+where a connection broke. Ctrl-C ends the export too.
+
+The token has to be a personal access token of a service user with the role
+IAM_OWNER. Without --url the server is the ` + "`writ dev`" + ` that runs here, as its
+administrator.`,
+		Example: `  writ export --output everything.json.zst
+  writ export --org 3f1c… --with-passwords --recipient age1… --output tenant.json.zst.age
+  writ export --exclude-org 77aa… --output - | jq '.users | length'
+  WRIT_TOKEN_FILE=token writ export --url https://id.example --output tenant.json.zst`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output == "" {
+				return usageError{errors.New("--output is required: a file such as tenant.json.zst, or - for standard output")}
+			}
+			if timeout != 0 {
+				request.Timeout = timeout.String()
+			}
+			out, err := transfer.Create(output, keys, cmd.OutOrStdout())
+			if err != nil {
+				return usageError{err}
+			}
+			defer out.Discard()
+			c := on.transfer(cmd)
+			if (request.WithPasswords || request.WithOTP || request.WithSecrets) && !keys.Encrypt() {
+				c.Tell("the file will hold secrets: --recipient or --passphrase-file encrypts it")
+			}
+			summary, err := c.Export(cmd.Context(), request, operation, out)
+			if err != nil {
+				return err
+			}
+			if err := out.Commit(); err != nil {
+				return err
+			}
+			transfer.PrintSummary(cmd.ErrOrStderr(), summary)
+			return nil
+		},
+	}
+	on.add(cmd.Flags())
+	cmd.Flags().StringVarP(&output, "output", "o", "", "the file to write; - is standard output")
+	cmd.Flags().StringSliceVar(&request.OrgIDs, "org", nil, "ID of an organization to export; may be repeated; all when there is none")
+	cmd.Flags().StringSliceVar(&request.ExcludedOrgIDs, "exclude-org", nil, "ID of an organization to leave out; may be repeated")
+	cmd.Flags().BoolVar(&request.WithPasswords, "with-passwords", false, "include the hashes of passwords")
+	cmd.Flags().BoolVar(&request.WithOTP, "with-otp", false, "include the secrets of one-time passwords")
+	cmd.Flags().BoolVar(&request.WithSecrets, "with-secrets", false, "include hashes of client secrets and the secrets of providers")
+	cmd.Flags().StringSliceVar(&keys.Recipients, "recipient", nil, "encrypt for this public key of age (age1…); may be repeated")
+	addPassphrase(cmd.Flags(), &keys, "encrypt")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "how long the export may take; an hour when it is left out, at most 24h")
+	cmd.Flags().StringVar(&operation, "operation", "", "fetch what an operation exported, after a download that was not finished")
+	return cmd
+}
+
+func addPassphrase(flags *pflag.FlagSet, keys *transfer.Keys, what string) {
+	flags.StringVar(&keys.Passphrase, "passphrase-file", "", what+" with the passphrase in the first line of this file")
+}
+
+// transfer returns what has the server export and import, and shows how far it is.
+func (f *serverFlags) transfer(cmd *cobra.Command) *transfer.Client {
+	c := &transfer.Client{Find: f.find, Interval: 500 * time.Millisecond}
+	if file, ok := cmd.ErrOrStderr().(*os.File); ok {
+		c.Bar = transfer.NewBar(file)
+	}
+	c.Tell = func(format string, args ...any) {
+		c.Bar.Clear()
+		fmt.Fprintf(cmd.ErrOrStderr(), "writ: "+format+"\n", args...)
+	}
+	return c
+}

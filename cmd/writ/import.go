@@ -1,0 +1,100 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/writ-id/writ/impl/client/transfer"
+)
+
+func newImport() *cobra.Command {
+	var on serverFlags
+	var keys transfer.Keys
+	var request transfer.ImportRequest
+	var timeout time.Duration
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Bring organizations from a file into an instance",
+		Long: `Imports a file of ` + "`writ export`" + `: all of it or nothing. Whether the file is packed
+(gzip, zstd) and encrypted (age: --identity, --passphrase-file) is seen by its
+content. - is standard input.
+
+What is there already ends the import, with a report of what that is (--on-conflict
+refuse), stays as it is (skip), or becomes what the file says (update). --dry-run
+reports what would happen and changes nothing: begin with it.
+
+The report says, for each organization and kind of thing, how many were created,
+updated and skipped, and what was not carried over, with the reason; --json writes it
+for programs. The exit status is 0 only when the import succeeded.
+
+The token has to be a personal access token of a service user with the role
+IAM_OWNER. Without --url the server is the ` + "`writ dev`" + ` that runs here, as its
+administrator.`,
+		Example: `  writ import tenant.json.zst --dry-run
+  writ import tenant.json.zst --on-conflict skip
+  writ import tenant.json.zst.age --identity key.txt --timeout 30m
+  writ export --url https://old.example --output - | writ import --url https://new.example -`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if timeout != 0 {
+				request.Timeout = timeout.String()
+			}
+			switch request.OnConflict {
+			case "refuse", "skip", "update":
+			default:
+				return usageError{fmt.Errorf("--on-conflict: %q is not refuse, skip or update", request.OnConflict)}
+			}
+			upload := transfer.Upload{File: cmd.InOrStdin(), Keys: keys}
+			if args[0] != "-" {
+				file, err := os.Open(args[0])
+				if err != nil {
+					return usageError{err}
+				}
+				defer file.Close()
+				if info, err := file.Stat(); err == nil {
+					upload.Size = uint64(info.Size())
+				}
+				upload.File = file
+			}
+			c := on.transfer(cmd)
+			report, err := c.Import(cmd.Context(), request, upload)
+			if report != nil {
+				if failed := printReport(cmd.OutOrStdout(), report, asJSON); failed != nil {
+					return errors.Join(err, failed)
+				}
+			}
+			if err == nil && request.DryRun {
+				c.Tell("nothing was changed (--dry-run)")
+			}
+			return err
+		},
+	}
+	on.add(cmd.Flags())
+	cmd.Flags().BoolVar(&request.DryRun, "dry-run", false, "report what would happen and change nothing")
+	cmd.Flags().StringVar(&request.OnConflict, "on-conflict", "refuse", "what to do about what is there already: refuse, skip or update")
+	cmd.Flags().StringVar(&keys.Identity, "identity", "", "decrypt with the identities of age in this file")
+	addPassphrase(cmd.Flags(), &keys, "decrypt")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "how long the import may take; an hour when it is left out, at most 24h")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write the report as JSON")
+	return cmd
+}
+
+func printReport(out io.Writer, report *transfer.Report, asJSON bool) error {
+	if !asJSON {
+		transfer.PrintReport(out, report)
+		return nil
+	}
+	text, err := protojson.MarshalOptions{Multiline: true, EmitUnpopulated: true}.Marshal(report)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s\n", text)
+	return err
+}

@@ -1,0 +1,361 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/writ-id/writ/gen/db"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	transferv1 "github.com/writ-id/writ/gen/proto/writ/transfer/v1"
+	"github.com/writ-id/writ/gen/storage"
+	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/store"
+	"github.com/writ-id/writ/impl/core/transfer"
+)
+
+// OnConflict says what becomes of what is there already.
+type OnConflict int
+
+// What becomes of it.
+const (
+	Refuse OnConflict = iota // nothing is imported
+	Skip                     // it stays as it is
+	Update                   // it becomes what the file says
+)
+
+// Plan is how something is imported.
+type Plan struct {
+	InstanceID string
+	By         string // the user who imports
+	ImportID   string
+	DryRun     bool
+	OnConflict OnConflict
+}
+
+const (
+	// copied is how many rows are sent to a staging table at once, and stored is how many
+	// are stored by one statement: what is between is held in memory.
+	copied, stored = 1000, 20_000
+	// maxLost bounds how many items a report names.
+	maxLost = 1000
+)
+
+// errDry ends the transaction of a dry run.
+var errDry = errors.New("transfer: a dry run")
+
+// Import stores all that a source has, or nothing. It returns a report also when what is
+// there already is in the way.
+func (s *Service) Import(ctx context.Context, from transfer.Source, plan Plan, progress Progress) (*transferv1.ImportReport, error) {
+	in := &importing{Service: s, Plan: plan, progress: progress, staged: map[*transfer.Kind]int64{}, report: &transferv1.ImportReport{ImportId: plan.ImportID, DryRun: plan.DryRun}}
+	err := pgx.BeginFunc(ctx, s.DB.Pool, func(tx pgx.Tx) error {
+		in.tx = tx
+		if err := in.run(ctx, from); err != nil {
+			return err
+		}
+		if plan.DryRun {
+			return errDry
+		}
+		return nil
+	})
+	if errors.Is(err, errDry) {
+		return in.report, nil
+	}
+	if err != nil {
+		return in.report, explained(err)
+	}
+	s.DB.Committed()
+	s.Invalidate()
+	return in.report, nil
+}
+
+// importing is one under way.
+type importing struct {
+	*Service
+	Plan
+	tx       pgx.Tx
+	progress Progress
+	staged   map[*transfer.Kind]int64
+	report   *transferv1.ImportReport
+	conflict bool
+	items    uint64
+}
+
+func (in *importing) run(ctx context.Context, from transfer.Source) error {
+	if err := db.New().LongTransaction(ctx, in.tx); err != nil {
+		return err
+	}
+	if err := db.New().LockImports(ctx, in.tx, in.InstanceID); err != nil {
+		return err
+	}
+	if err := in.stage(ctx, from); err != nil {
+		return err
+	}
+	for _, kind := range storage.Moved {
+		if in.staged[kind] == 0 {
+			continue
+		}
+		if err := in.store(ctx, kind); err != nil {
+			return fmt.Errorf("%s: %w", kind.Name, err)
+		}
+		if err := in.note(ctx, kind); err != nil {
+			return fmt.Errorf("%s: %w", kind.Name, err)
+		}
+	}
+	if in.conflict && in.OnConflict == Refuse {
+		return fault.New(fault.AlreadyExists, "IMPORT_CONFLICT", "something of this is there already; nothing was imported").Telling(in.report)
+	}
+	return nil
+}
+
+// rows are some for one staging table.
+type rows struct {
+	kind   *transfer.Kind
+	values [][]any
+}
+
+// stage reads the source and fills the staging tables, one making rows while the other
+// sends them.
+func (in *importing) stage(ctx context.Context, from transfer.Source) error {
+	group, ctx := errgroup.WithContext(ctx)
+	full := make(chan rows, 2)
+	group.Go(func() error {
+		defer close(full)
+		return in.read(ctx, from, full)
+	})
+	group.Go(func() error {
+		made := map[*transfer.Kind]bool{}
+		for some := range full {
+			if !made[some.kind] {
+				made[some.kind] = true
+				if _, err := in.tx.Exec(ctx, some.kind.Stage); err != nil {
+					return err
+				}
+			}
+			columns := append([]string{"item"}, some.kind.Columns...)
+			if _, err := in.tx.CopyFrom(ctx, pgx.Identifier{"staged_" + some.kind.Table}, columns, pgx.CopyFromRows(some.values)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+func (in *importing) read(ctx context.Context, from transfer.Source, full chan<- rows) error {
+	waiting := map[*transfer.Kind][][]any{}
+	send := func(kind *transfer.Kind) error {
+		select {
+		case full <- rows{kind, waiting[kind]}:
+			waiting[kind] = nil
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	at := transfer.Arrival{InstanceID: in.InstanceID, Now: in.Now().Truncate(1000), Sealer: in.Sealer}
+	for {
+		kind, item, err := from.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		if in.items++; in.items%reportEvery == 0 {
+			in.progress(in.items, 0)
+		}
+		prepared, reason, err := in.prepare(item)
+		if err == nil && reason == "" {
+			err = in.rules.Check(prepared)
+		}
+		if refusal, ok := errors.AsType[*fault.Error](err); ok {
+			return refusal.Within(fmt.Sprintf("%s[%d]", kind.Name, in.staged[kind]))
+		}
+		if err != nil {
+			return err
+		}
+		in.staged[kind]++
+		if reason != "" {
+			in.lose(kind, item, reason)
+			continue
+		}
+		values, err := kind.Values(prepared, at)
+		if err != nil {
+			return err
+		}
+		waiting[kind] = append(waiting[kind], append([]any{in.staged[kind]}, values...))
+		if len(waiting[kind]) == copied {
+			if err := send(kind); err != nil {
+				return err
+			}
+		}
+	}
+	for _, kind := range storage.Moved {
+		if len(waiting[kind]) > 0 {
+			if err := send(kind); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lose notes an item that is not carried, before it is staged.
+func (in *importing) lose(kind *transfer.Kind, item transfer.Item, reason string) {
+	id, org := kind.Names(item)
+	in.lost(&transferv1.Lost{Kind: kind.Name, Id: id, OrgId: org, Reason: reason, Message: sentence(reason)})
+	in.outcome(org, kind).NotCarried++
+	in.report.TotalNotCarried++
+}
+
+func (in *importing) lost(one *transferv1.Lost) {
+	if len(in.report.GetNotCarried()) < maxLost {
+		in.report.NotCarried = append(in.report.NotCarried, one)
+	}
+}
+
+// outcome is what is reported of a kind in an organization.
+func (in *importing) outcome(orgID string, kind *transfer.Kind) *transferv1.Outcome {
+	i := slices.IndexFunc(in.report.GetOutcomes(), func(o *transferv1.Outcome) bool { return o.GetOrgId() == orgID && o.GetKind() == kind.Name })
+	if i < 0 {
+		i = len(in.report.GetOutcomes())
+		in.report.Outcomes = append(in.report.Outcomes, &transferv1.Outcome{OrgId: orgID, Kind: kind.Name})
+	}
+	return in.report.GetOutcomes()[i]
+}
+
+// store stores what of a kind can be.
+func (in *importing) store(ctx context.Context, kind *transfer.Kind) error {
+	staged := "staged_" + kind.Table // a name of ours
+	for _, sql := range []string{"CREATE INDEX ON " + staged + " (item)", "ANALYZE " + staged} {
+		if _, err := in.tx.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	for _, sql := range slices.Concat(kind.Find, kind.Missing, beyond[kind]) {
+		if _, err := in.tx.Exec(ctx, sql, in.InstanceID); err != nil {
+			return err
+		}
+	}
+	payload := string((&eventv1.UserImported{ImportId: in.ImportID}).AppendJSON(nil)) // that of all of them
+	for first := int64(1); first <= in.staged[kind]; first += stored {
+		last := first + stored - 1
+		if err := in.batch(ctx, kind, staged, first, last, payload); err != nil {
+			return err
+		}
+		in.progress(in.items, in.items)
+	}
+	return nil
+}
+
+func (in *importing) batch(ctx context.Context, kind *transfer.Kind, staged string, first, last int64, payload string) error {
+	var wanted int64
+	if err := in.tx.QueryRow(ctx, "SELECT count(*) FROM "+staged+" WHERE why IS NULL AND item BETWEEN $1 AND $2", first, last).Scan(&wanted); err != nil {
+		return err
+	}
+	args := []any{in.InstanceID, in.Now(), first, last, in.By, payload}
+	done, err := in.tx.Exec(ctx, kind.Insert, args...)
+	if err != nil {
+		return err
+	}
+	if done.RowsAffected() != wanted {
+		for _, sql := range kind.Taken {
+			if _, err := in.tx.Exec(ctx, sql, in.InstanceID, first, last); err != nil {
+				return err
+			}
+		}
+	}
+	if in.OnConflict != Update {
+		return nil
+	}
+	for i, sql := range kind.Update {
+		args := args
+		if i != 1 || len(kind.Update) == 1 { // those that mark
+			args = []any{in.InstanceID, first, last}
+		}
+		if _, err := in.tx.Exec(ctx, sql, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// note puts into the report what became of a kind.
+func (in *importing) note(ctx context.Context, kind *transfer.Kind) error {
+	counts, err := in.tx.Query(ctx, kind.Outcome)
+	if err != nil {
+		return err
+	}
+	var org, why string
+	var n int64
+	if _, err := pgx.ForEachRow(counts, []any{&org, &why, &n}, func() error {
+		outcome := in.outcome(org, kind)
+		switch why {
+		case "":
+			outcome.Created += uint64(n)
+		case transfer.Updated:
+			outcome.Updated += uint64(n)
+		case transfer.Unchanged:
+			outcome.Skipped += uint64(n)
+		case transfer.Exists:
+			in.conflict = true
+			outcome.Skipped += uint64(n)
+		case transfer.Elsewhere, transfer.Used, transfer.Duplicated, transfer.Taken:
+			in.conflict = true
+			fallthrough
+		default:
+			outcome.NotCarried += uint64(n)
+			in.report.TotalNotCarried += uint64(n)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	left := maxLost - len(in.report.GetNotCarried())
+	marked, err := in.tx.Query(ctx, kind.Marked, left)
+	if err != nil {
+		return err
+	}
+	var id string
+	_, err = pgx.ForEachRow(marked, []any{&id, &org, &why}, func() error {
+		if why != transfer.Exists || in.OnConflict == Refuse {
+			in.lost(&transferv1.Lost{Kind: kind.Name, Id: id, OrgId: org, Reason: why, Message: sentence(why)})
+		}
+		return nil
+	})
+	return err
+}
+
+// explained turns what the database refuses into what is wrong with the file.
+func explained(err error) error {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
+		return err
+	}
+	switch refused.Code {
+	case "23505": // an update takes what another row has
+		return fault.New(fault.AlreadyExists, "IMPORT_CONFLICT", "%s: what has to be unique is taken: %s", refused.TableName, refused.Detail).Because(err)
+	case "23503", "23514":
+		return fault.Invalid("INCONSISTENT_FILE", "", "%s: the file contradicts itself (%s): %s", refused.TableName, refused.ConstraintName, refused.Detail).Because(err)
+	case "22001", "22021", "22P05", "54000":
+		return fault.Invalid("INVALID_FIELD", "", "%s: %s", refused.TableName, refused.Message).Because(err)
+	}
+	return store.Explain(err)
+}
+
+// beyond are further marks of kinds: what no reference says.
+var beyond = map[*transfer.Kind][]string{
+	// A name that could be somebody's login name elsewhere (SEC-298).
+	storage.MovedUsers: {`UPDATE staged_users s SET why = 'USERNAME_OF_ANOTHER' WHERE s.why IS NULL AND s.username LIKE '%@%' AND EXISTS (
+		SELECT FROM domains d WHERE d.instance_id = $1 AND d.org_id <> s.org_id AND d.is_verified AND d.domain = lower(substring(s.username FROM '[^@]*$')))`},
+}

@@ -1,0 +1,126 @@
+package transfer
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	transferv1 "github.com/writ-id/writ/gen/proto/writ/transfer/v1"
+	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/impl/api/app"
+	"github.com/writ-id/writ/impl/api/user"
+	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/transfer"
+)
+
+// prepare gives an item what it left out, and holds it to what the rooms of the API ask
+// beyond the rules of the contract. A reason says that it cannot be carried.
+func (s *Service) prepare(item transfer.Item) (prepared transfer.Item, reason string, err error) {
+	switch m := item.(type) {
+	case *transferv1.TransferOrganization:
+		orElse(&m.State, active)
+	case *transferv1.TransferProject:
+		orElse(&m.State, active)
+	case *transferv1.TransferProjectGrant:
+		orElse(&m.State, active)
+	case *transferv1.TransferUserGrant:
+		orElse(&m.State, active)
+	case *transferv1.TransferApp:
+		orElse(&m.State, active)
+		return m, "", app.Complete(m)
+	case *transferv1.TransferIDP:
+		orElse(&m.StatePolicy, inherit)
+	case *transferv1.TransferSMTPProvider:
+		orElse(&m.StatePolicy, inherit)
+	case *transferv1.TransferSMSProvider:
+		orElse(&m.StatePolicy, inherit)
+	case *transferv1.TransferUser:
+		return m, "", s.user(m)
+	case *transferv1.TransferAuthenticator:
+		if m.GetType() == totp && len(m.GetSecret()) == 0 {
+			return m, "OTP_SECRET_MISSING", nil
+		}
+		if m.GetType() != totp {
+			m.Secret = nil
+		}
+	case *transferv1.TransferMembership:
+		return m, s.membership(m), located(m)
+	case *transferv1.TransferSetting:
+		reason, err := s.setting(m)
+		return m, reason, err
+	case *transferv1.TransferSettingImage:
+		return m, "", picture(m)
+	}
+	return item, "", nil
+}
+
+const (
+	active  = object.EffectiveState_EFFECTIVE_STATE_ACTIVE
+	inherit = object.StatePolicy_STATE_POLICY_INHERIT
+)
+
+func orElse[E ~int32](value *E, or E) {
+	if *value == 0 {
+		*value = or
+	}
+}
+
+func (s *Service) user(m *transferv1.TransferUser) (err error) {
+	orElse(&m.State, userv3.UserState_USER_STATE_ACTIVE)
+	if m.Username, err = user.Canonical(m.GetUsername()); err != nil {
+		if refusal, ok := errors.AsType[*fault.Error](err); ok {
+			return refusal.Below("user", "")
+		}
+		return err
+	}
+	switch of := m.GetType().(type) {
+	case *transferv1.TransferUser_Human:
+		of.Human = cmp.Or(of.Human, &userv3.Human{})
+		of.Human.Profile = cmp.Or(of.Human.Profile, &userv3.Profile{})
+		of.Human.Profile.DisplayName = cmp.Or(of.Human.Profile.DisplayName, user.DefaultName(of.Human.Profile.GetGivenName(), of.Human.Profile.GetFamilyName(), m.GetUsername()))
+		m.IsEmailProven = m.GetIsEmailProven() && of.Human.GetEmail().GetIsVerified()
+		m.SecretHash = nil
+	case *transferv1.TransferUser_Service:
+		orElse(&of.Service.AccessTokenType, object.AccessTokenType_ACCESS_TOKEN_TYPE_BEARER)
+		m.PasswordHash, m.IsEmailProven = nil, false
+	}
+	if m.PasswordHash == nil {
+		return nil
+	}
+	return user.CheckHash(m.GetPasswordHash(), s.MaxHashCost, "passwordHash")
+}
+
+// membership says why a membership cannot be carried: whoever reads the roles of its level
+// would not find one.
+func (s *Service) membership(m *transferv1.TransferMembership) string {
+	known := s.Roles.Names(policyv1.Level(m.GetLevel()))
+	if slices.ContainsFunc(m.GetRoles(), func(role string) bool { return !slices.Contains(known, role) }) {
+		return "ROLE_NOT_FOUND"
+	}
+	return ""
+}
+
+// located refuses a membership that is not where its object is.
+func located(m *transferv1.TransferMembership) error {
+	object := m.GetOrgId()
+	switch m.GetLevel() {
+	case membershipv3.MembershipLevel_MEMBERSHIP_LEVEL_ORG:
+		if m.ProjectId != nil || m.ProjectGrantId != nil {
+			return fault.Invalid("INVALID_FIELD", "projectId", "a membership of an organization has no project")
+		}
+	case membershipv3.MembershipLevel_MEMBERSHIP_LEVEL_PROJECT:
+		if m.ProjectGrantId != nil {
+			return fault.Invalid("INVALID_FIELD", "projectGrantId", "a membership of a project has no grant")
+		}
+		object = m.GetProjectId()
+	case membershipv3.MembershipLevel_MEMBERSHIP_LEVEL_PROJECT_GRANT:
+		object = m.GetProjectGrantId()
+	}
+	if m.GetObjectId() != object || object == "" {
+		return fault.Invalid("INVALID_FIELD", "objectId", "must be the ID of the organization, project or grant that the level says")
+	}
+	return nil
+}

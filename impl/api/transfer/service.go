@@ -1,0 +1,72 @@
+// Package transfer exports organizations with all that is theirs, and imports them: what
+// document 2 calls the administrative export and import.
+//
+// What moves and how it is written down says the contract (contracts/proto/writ/transfer);
+// the statements are generated (gen/storage, transfer.Kind). Peculiar to moving are one
+// snapshot (export.go), one transaction over staging tables (import.go), the rules that the
+// rooms of the API have for what they store (prepare.go), and operations that run by
+// themselves (operation.go).
+package transfer
+
+import (
+	"log/slog"
+
+	"google.golang.org/protobuf/proto"
+
+	languagev3 "github.com/writ-id/writ/gen/proto/writ/language/v3alpha"
+	settingsv3 "github.com/writ-id/writ/gen/proto/writ/settings/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
+	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/secret"
+)
+
+// Service exports and imports. It is safe for concurrent use.
+type Service struct {
+	resource.Env
+	Sealer secret.Sealer
+	Roles  *policy.Roles
+	Logger *slog.Logger
+	// MaxHashCost is as with user.Service.
+	MaxHashCost float64
+
+	rules *policy.Validator
+}
+
+// New returns a Service over env.
+func New(env resource.Env, sealer secret.Sealer, roles *policy.Roles, logger *slog.Logger) (*Service, error) {
+	messages := []proto.Message{&settingsv3.SetBrandingSettings{}, &settingsv3.SetMessageTextRequest{}, &languagev3.SetLanguageSettings{}}
+	for _, kind := range storage.Moved {
+		messages = append(messages, kind.New())
+	}
+	rules, err := policy.NewRules(messages...)
+	if err != nil {
+		return nil, err
+	}
+	return &Service{Env: env, Sealer: sealer, Roles: roles, Logger: logger, rules: rules}, nil
+}
+
+// sentences say what the marks and reasons mean.
+var sentences = map[string]string{
+	"EXISTS":                  "it is there already",
+	"ID_TAKEN":                "its ID is that of something in another organization",
+	"ID_USED":                 "its ID was that of something that was deleted, and IDs are never used again",
+	"DUPLICATE":               "it is in the file twice",
+	"NAME_TAKEN":              "its name or something else that has to be unique is taken",
+	"ORGANIZATION_NOT_FOUND":  "its organization is neither in the file nor there already",
+	"USER_NOT_FOUND":          "its user is neither in the file nor there already",
+	"PROJECT_NOT_FOUND":       "its project is neither in the file nor there already",
+	"PROJECT_GRANT_NOT_FOUND": "the grant of its project is neither in the file nor there already",
+	"GRANTED_ORG_NOT_FOUND":   "the organization that may use the project is neither in the file nor there already",
+	"IDP_NOT_FOUND":           "its identity provider is neither in the file nor one of the instance",
+	"SCHEMA_NOT_FOUND":        "its user schema is not there; it has to be made first, under the same ID",
+	"USERNAME_OF_ANOTHER":     "its username ends in a verified domain of another organization",
+	"ROLE_NOT_FOUND":          "there is no such role at its level",
+	"OTP_SECRET_MISSING":      "a second factor of one-time passwords is nothing without its secret; export with_otp",
+	"OTP_NOT_ASKED_FOR":       "secrets of one-time passwords are included with with_otp only",
+	"NOT_INCLUDED":            "an export does not include it",
+	"REFERS_ELSEWHERE":        "it refers to something of an organization that is not exported",
+	"SUBJECT_UNKNOWN":         "there is no such setting",
+}
+
+func sentence(reason string) string { return sentences[reason] }
