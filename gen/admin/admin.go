@@ -6,9 +6,16 @@
 package admin
 
 import (
+	"bytes"
+	"compress/flate"
+	"encoding/base64"
 	"fmt"
 	"net/http"
+	"net/url"
+	"path"
+	"strings"
 
+	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/oapi-codegen/runtime"
 )
 
@@ -447,4 +454,340 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/admin/v1/operations/{id}/result", wrapper.GetOperationResult)
 
 	return m
+}
+
+// Base64 encoded, compressed with deflate, json marshaled OpenAPI spec.
+// Stored as a slice of fixed-width chunks rather than one concatenated
+// const string: with thousands of chunks the chained `+` fold is several
+// times slower for the Go compiler than parsing a slice literal.
+var swaggerSpec = []string{
+	"7H39chu5se+roHhTFTuHpiR7k1sr162UYu9JlLVXKks+PlXrPSpwpknicAhMAFA049Vj3Re4T3YLDcwn",
+	"MTMYSt6IOvPPrsXBZ+PXjUaju/F1FIlVKjhwrUanX0cplXQFGiT+dZGCpJoJfsNi83cMKpIsNb+MTkfX",
+	"CyDnb4mYEb0AIrKyk9F4xMz3lOrFaDzidAWj0xGLR+ORhH+smYR4dKrlGsYjFS1gRU3TK/rlHfC5XoxO",
+	"Xx4fj0crxrO/T8YjvU1NG0pLxueju7u7rCoO84cvqZD6A/xjDUqbH2gcMzMUmlxKMy7NQI1OZzRRMB6l",
+	"pZ++jqja8mh3bp8WoBcgCdNErrki0y1hWkEyO8XJUq425qsilFdn7kY6FSIBykd34xF8iZJ1DPGNkPMb",
+	"Fqvdzi7knHL2T2xDES1IAvQWiFhrpKWGlepNorEpfm6rnhwfm/KuBJWSbk2BeaRuxFqna6TZ7yTMRqej",
+	"/3VUAOLI0fjor2+uLqb/DZE21RqnYfAg6lMBXJvXhCYJ2SyAG/JJMJTjgsM3nZ8ElQquoDRJ/yJXV9T8",
+	"NWMJ+FdTvQqk2dWrgmSarUB0V7l2xe7Gow3Tixuh0/ZBK4gkaGVYUHB4YbohKVVqI2SsCDV05hZ8/slg",
+	"L3mF9r4WVC0Au+rdgxtmaPtRwoDrfHLlTsaE8rg+dRYD10xvP/NUilsWg1RYDAWTUED0gprmeExWoBSd",
+	"g/IN9i7/SeQLVwC/S6pUJ3bGiW3EDOKvQswTIG8SsY7JlRaSzhFcVUE0XUdL0H6ust9MnTKPvHxZ4ZFX",
+	"Hh5BEexnVBxercmT45ffdfKdAnnLIqBRJNZc3/y3Mm36uljC1kyfEleDuCp2PVZ0SyIJVGdjUeSZFRbP",
+	"iZBEAsWFXpFnbIW/jgnjn/mUKvjTdxNyrg2vrhXEZCYMgpgiEU0Si5AlpBr/oRZiwwkXGyN16gS0YqN9",
+	"pynvWT9nW5pbKz8tfvHg6Hz1mHeomGpqdid1e+Lrh2qyocpJcuRBZXplijyjZZwjWy5oCuRaUq5mIP+d",
+	"JYCrSRWhRMMXPan1dzOPVK/dp1xXveojhGO5vZFr3kxJLvSC8bmZWLSgfA7x6zIpFd0qskFqiHUSk2nD",
+	"DiH4TST4LGGR4+YZXSd6dDqSMFsrGI19BF7QNAW7Y2IXdh+SQGhiOGF7SmxtAjy2W5TlijFRS5ZahQFX",
+	"JVubMVmnsWEuOxXz62eetZ5tcTinCfnkerQyFfmGC00YLxXUpuRoPAK+XhlOyCdj+h+NR7a3EvgLgdF3",
+	"9/MJ4nwh7yGHKVFayGw7SIEuLSWvXpFUCi0ikeyKZRpFoNTNErYBOvAStrsyplOg9pb8f3rVKfiBx6lg",
+	"vKHVhVAFxyJNzJozrYjBFC7zF7pKE2zz1cT9MYnEqjqQVwGzY1xBtJbQocngKJgycj9aQGzE2d+ury+J",
+	"USDEWpPrd1d+dvsWW5yEOWva1ey3nVaPvTul4aebAkKN++SD7Gd/7Lub5SAZ72xsVdj7puLb5q4LTq9O",
+	"829iQxJhZKvd+DVdwimhhK9XU5C4yISSNWeaPHt1rMbk5Hg1JieLV8er52NitAWD2JffLSbkj2TF+FqD",
+	"sscJFHafeQIzbQ5Mr812txDrrE2zd1bxfHK8A2KcvgZpRvpfz34+fvH9L//27PPnif3X8z8/4+rXtfr1",
+	"//1f9etK/ap+Xf26eP7833438tEXwc709spINafZAZUg/WufglRGkhFLWaLFEnhVa1orkGYKKCcR/La9",
+	"vPeF1qmhvtWb/f04nfr8rUURruaYGF4zcFu9AB6JGGLy7MO/vyF/+t/ffT82hUwD5OXk1eTkeXUEVLFo",
+	"dwCCrvXi5e4AzvjO9BDfZoZm9VFJp+uYAY+McErcFpdKUdYt0oRqM1gzlFkiNlY+r/VCSHfifCNi2Pnx",
+	"o0xGp6MjHNzR7cuj7CNuXpFI7SKJFLgR8KOztV6Y80RkNk/TbUb/teSnbk1OGV2dCjk/dSM8ZXH+ia6x",
+	"lThum4LZ51G1yCbtviN9UEfCf9WHjj9WNkhLcTSIMD4TZiaR4JrandKZXgwAPkmms9GgNuQRbEqsZQQO",
+	"IVozPlfk7PLcDM5UN6IoP2wVq0F+uAW5LXRMAl+YMuc2o/PNP1y+ISvQCxETLcSYbBYsWuDPLzYwxb7e",
+	"CM4NjVD0E2EgYUT/5DP/zP/whzeCG8VRTf7wB3LOlaZJgt2Y44DSlEcwrlgdJuQMBSehaZowUBmps9J4",
+	"YtSK/M1IlAXQGCRZ88SgM9JfrJYnzL60YQrcGP5+dfGT6f8nugJ7IE3EBuQbuoLkDVUwJn/67sXUiCKu",
+	"YY7nT2n2NCMV1JgYBcj+ZLjr1atX3xvd6uP1mzGJ19LZSrAGRMLod2odGdlFTo7VhHzkS26E/gqMrLRH",
+	"27X77R9rQ/rCaIetWNUsnpAzVFwVStw5ZXkTblYfTDmaqD/8gSzorQW7VcbIlaZ6rYhZzFvbg17kbHt2",
+	"eT4h1wvYEoMvMmNgGJZanpX2jGOO83h8OzU7uV4Ak7YRp1RORbwd5yeDfAJuZGdJuqCG4NcLUJBJQjsR",
+	"pVmSOK3Wbo5OPxc82RLcF11/M6B6bbUKtWEa1Qq7cycsAq6gxCJnqVE7XrycHCOnJ06qqdOjo81mM6H4",
+	"eSLk/MjVVUfvzt/88NPVD1gHtVyN+4vhlNF4dAtSWd56NTmeHL+gZkooJFPgNGXuwyu396IMOppsIEle",
+	"4NIeWYH0whwl2NyhZHT69W48OqLxivGj25MjeyRDu61QuuHsxoqjG5JCmP1UcCArsQKuJ+Qn1PWtgQUB",
+	"lJ1AnFDKOceeLz/zZ1ZTTFjEQI0rwMwtMM/HRq/BNsobmS2FrBlZ4I/zPfAzL+8Srj2qlGnntR0UJMrZ",
+	"DjWJqJQMYsuxiN31akXllrgDDvB4Qs5nn7kSRgCZk92MskTlZsgMOAaqU5iv+Rh/jaw4MpJsKs0hwSgq",
+	"eAjSji6bhUjgM8ejGKoZhh6udwOvXBSem63AWqffUk2dARyU/ouIt5msdnt2iSZHmU0l11q+FlbXn3/x",
+	"WDatNT0/aDklp27eM6Xuykb3tuNY1ah+V9Uds5acsjM6/blQc37+5e6X8ciRI5+/qpqGUZenczOf0ZmB",
+	"M1PaYfyXuwrG7Tm3GeNnSWJFupEm7gh/imgxossu+bh8tjeqojvzUiMrQeIOXD7txgLUZ25ANmM8rgPO",
+	"7FBW8ijKYqIEau9GpS2Mxwh8y3aZzdIoOWL2mePmoiyYCrlrJGmxhT77bBZcfR4938WTtSXdF081m09l",
+	"cXA5URkSJ8UFzlm0gpFZ2ly0nZStKj4IBoOtah+7B9hsQ3uDLae0OvrK4jsz7Lk9mlfX4K+g87sxlODF",
+	"rdnP/pkWRY4qt2o4/JCZXUOSKLIQGzKj0mhiFl0G9ZZFrM2I1s2Be0/+6CYyUj9pZr1znRmeHHs5tjIC",
+	"FbjZTdBslNukdrH8Bnv4rUlpe1VeIj4oBSUoNP3lKNrVuo2wGBNhJFDlFtXogBFAbPQ4JOpUiqURIDMy",
+	"F4CqGW49eHVitdgPRiX6zPEI9/3JyXFxhDv5bvLSI0nKKP5gh3q/BRjvKiBG259utdETzDZr/vV/To6P",
+	"j1/k18R29IWcwWmMypKjfsoOXecPoNeSO6Nt2QyeK0SdS+s5NVodLP/AuJZCpdY2Wfli9Jb6bxJuxXKn",
+	"DXuucz+yOELdjsc3CpQq1L7si9Gj3GHP/Jyd29TR7SvUMo9omqrWj0c3CqiMFu2FvtI0PY/vyvMIKNm/",
+	"7UzUthUPKnF0QyPNbqmGkLIx9CptkLFWOqSshDlwAzVwV58hldpbj8WKMq66vncSPyvXStByIdOivqHq",
+	"JpXMslVQpVuasLiNtHCLoqRrvPAForVTSjqL9GjtKIaE3YJkoMx6pQnd9q21V1+tdG+u0meMszWPgilm",
+	"TTNBRbNTeEjZ1mmyOEACYSGjw0JAkYD+6D/XEm5oHFYqoME504v1NKRMcGM3LcStFgtrMqHTkDLBjd0Y",
+	"behmIZSGuG/5kE7QTyKkTEBjuLcGFAlpisVRd4mAhtpLOCuL6i5xdJOwFdMhBbu4LC8ZNjYnjNq7d/ag",
+	"BWvRQkpljm7oLWUJnSZwI0UCgZU6ZlYu2zq3zCUooEVXMKy5ILFdO3aHlDq6yVbjJnctCKvXMb9q6dZJ",
+	"7hYNUL18lQJ0MF81p5IEE8Lde9zMJbV+riHFOglWK95KMU/ZAJJ5awXQzNXrnGnwHMNm13dePWbULhjw",
+	"a+dcbKnWibgDl+os0NlZXjCoP0cI4HFo0VSK22ZyqZW6yU3xYaW6Z1Qp3T6tnaIBoPBVCkCGr5oUGg9f",
+	"bM4ZnzvPi/DqGlpOYmql0yDalosFELdSvIO6O2WDyOupFURfT71eBPbUb6WwpnIOLcLLfe+kaVaulZjl",
+	"Qr3mVa3YOqG1Atm195TKdE6sXLZ1cvWCATDZrRKAEaxUBGR0FwqbYla4e47lkqGTrNYJnGX79MLmFTCh",
+	"XjPpO4VMiRfRMqjgmocWze4aQ8p2WMZcSfO/Thukp2zoQlTqhCxLVmEFmsZU074d5fW+LmEb3FtKtepT",
+	"tu+osE5p+pn7T15+KimPGZ83fU8on6/NuaepgDsX3aAvz9HXJePx3dHXrNrdntWMHgS3DDau/u3LI+f1",
+	"ofJDq+eT2ioNq+yDnyS08AMTOds3lDWn++4StUVpK1laioZiQqc3sKIsCSx29FXo9Afzr/Pgpit1jm5B",
+	"stm2u6paqaBC2PrVSgWNp1o+aCzahk91lDj6av7bOYZK0VL3Lh4muy3bvd9zPo7oOBWLaL0CbsMpMMBl",
+	"JsVqknscHeEVpruPqjd2Zc2vZ9a2S1aUG3azXoNWFUE/g8IIi16kPPfemRQ3bNWmPNd2rsDb3AiNfsfu",
+	"Ig0t9+V+lPnbetkxmQ3GOUigjwzThM4p4+jddcZdC4YgtgOICcWrZKXdTaiwrqm2rcwPKe/SOeJooiWb",
+	"z0GqU7LmmiUlYjjfHpW5Fivn0DYjL4+PTfsvv/9+TJj1b0PXZJDovSdvaaLGWI1xgoYud61eXM8KSRRo",
+	"NSFnSUKo1rBKtar5cmxguhBi+YLFE3KWDQpXCaeCtx8ubi8LUbAeKEwSIWOQr3OXEeuOmEdJxQK9UTaU",
+	"aecqDqvdxS3Wrnl9z9K0AFLZJ8uDlTRtaeijAnlWkZcVfFZFqZnRYr2i3DqEnfpCF6dbA12apuTZ9cX1",
+	"5fOx+eXq/RWCarol8MJIpQn5qDL/RttfRsAN353C7iBbkG8vsyqzcBdc6GyU2UNtnGHd16S2Eu7qrrGz",
+	"d243u8p8blXGzGbfTm5BkXx7nZAzvkX/VoMI5zQMnHL0qx9ngCh89kwz2Y/lgZoftmQK6JWvBRESyWik",
+	"0u4U6iNsnstfnJ7QMhczkkSIJVIyEXPGSWoRaMQXLqyHivWGm4fwg+UtMxMnsWxwFXgmZss2t/XvTmNw",
+	"rTnPaJW7ls4SOvcMNqvW3PBf8YSV4wtNUxhb6yxj2JU9hrll9vC4baS5k3Pnq32Zh8Vm/RVe3Nkn59Fr",
+	"/YfXik4TQM60YnrGOMSZi5zVnsblzQU9eXkFYEWobuQ8uBFtG8L4AiQz8nvs/HLRec/URveWTKYpQLiY",
+	"Vqy3b+7Eh16g6PO3S5OdObdLrfO3l+8YXxaUsf7pLqBTmX1pl1ZEsbmTXoTxTAoljC8L+UMsi5UBPi68",
+	"k21jzqN0KswWlbktK7/kygbastq5UMpXOfvFQ6b8tqmxvffFDUqJOsLFZ1g6WdzaYCTyk5iK2AgnTubs",
+	"FgjFz87RESutXPidkz6x2B1Yqde2odlLlrJaMoUIfShnmQyx+IMvOo/6NnIOV62snGCMsVVPrKMVDk0Z",
+	"YVoAOEZqYtkxLhVHvQGjsaxWk3WCXnjoJlqoJBlwMoFtxvB7VRPH6D5qeKJFKVlYL2Q7IlPQhuHOhYjR",
+	"B9VIcCqlIb7esAhs/Kqj1gsbp0i5I1A+vUJVsYFHNnpClpQZo/UZfczpOr5VsxRuXrJqjosMTx1bZ6VS",
+	"c9uXmdDMms2k6G6LWdF2qXBlTUN5e85UZMhj1o6YAzwu1N+vLn4itjR5efzy+MXJSxSk+QZRsjTZkAhB",
+	"puCiEHaZ3PXbPLgrdwlQjMz9YJRMK2pWNEYuOLs8x5VULspeoTRH7/s4ViRaQLTE8TD9uog9Ql3dqc4s",
+	"j8ISs93xZkPp5NJr+KI71AGr9AWyrtkfEI1LZpM8ZJyH+oP5kGlLE/IpT1ORJtQwsGmT8UzKk1sqmdnq",
+	"zPmA2yCWr18nb0QMd3evMSxlLmm6sE3EzHBx7JRTwwhbI/ShkR3KM29Z0/dXuxu0EbTW31zVCCH4hBTl",
+	"u/br0h7922zI5CxrPpevUqzn1lHVjC87u2W2yth52Y5tK97ipUETOjUbZ6VtDzhLNG2j/PVlO+kzPPYj",
+	"+mNTkh7LmpSo3S5/i8VwPG/Vqsx2mhGNSSPbUD2jSYPe5Ovpvbit7z3OTpAkeZCPVcbIFPQGgJd0KZTv",
+	"VlgWEp1+5oGhvIXbNmpH52fvby4+/fTDh0xhzDr6zJ/l9qKXY/K5HJjKBP88GpPvnpfmXHNf3p31RQr8",
+	"/G0ebXkyOUY6Xph2ycvJcakt/A2NUV9eOO3AZe/JjAoT69iCfmB5dEDVu1zwwgbxISvdN2KlcAKnSXIx",
+	"a3RJz6OWzIHukm4TQa0/ejWbA9pdblL3/bT+GZV+f/T6inKMY1Rg2B9DkIVcUT06Ha0Z13/6blSJIreh",
+	"4/4Q8XIIvu3RF0tvh2p//pqn3fCtwC+dcf5FU+MaCXZ7/sUffZOFnCGdXv7nf/qjGaxlb2PYgmaRzN/5",
+	"Cp+7hCPcmQYxOsDyIN86g5e12b0m350cE2dHnFRi7G0wXOHvf4G7HIb3KbECPI0YFo1Ldsy8R7ONz1iC",
+	"gQ4G53Q+lzDHy7MSlbE/9+e2D+i3jxby/ZC2HXC2g7NPOwijGca2pb6aYLW1oEKz4ITGcQeesNwZFnvc",
+	"0tPOyL9gbrYjX4IY9R8g2YxB3JrkqjDICHeb4UngVkajG06lgx6Ctrw8A/LLyG9XaUmUULZClsgWoMYF",
+	"9ucSD7hsW91c8MYVPFSRWp3ugKoyqtAOQLdGn7a2UWqRlCUwC8CRDeEMAdJ5VvJxS1Q7ofOGvGPliFUj",
+	"IPHakenFpFPrzNvtLQ9zEg/grYhEJ+xM+6zAVhdgXUzdRIHuxuylLXyF+bmenB7g37x747NM0QGiXohO",
+	"IRIryGy7SC7rhWDzIokNx2jsLuxKWInbEFn7wRUcQNsE2oyUA2CbZGoMCYSJ1NvSWaIdl/mhYABmEzBv",
+	"d89NAzKtqmp1Uy0qMEXFtfXEk/uwhcjPH7LCj1WEBqJpd9IDnmoH6sK3sUXa5YVqUOpQH3MYPX7V0aWh",
+	"a3hcouRzyvKUdYpwsam8I7GbgLr2MEQRYOTpJHOmxRNVkvRuvgbkrK9xMbdwMVxd4oFp2pjGejnERMgs",
+	"e/uY0ESJIt0fspUpjXdymW+xrLZUpEsPZ78lS9OqJN8hgnW0zJOR2rQbuxmZSsyqrlyzj5tj7Uz8KMny",
+	"vmYvCKDbajwmR5/Xx8evopRGSzoH/AMm9jd3c2t/c+XeYzOuWKeu4wa0F5M5ig+MVmM0PBOSFbqoOf+w",
+	"LC+7rsplXbyPINecUCnWmFmePNtIpl8YCr8oij/v4DHnRTXJYxgkdOx1mV9j5oH7ASscqN7UMP0BnnVl",
+	"HN2wa/EuzkvHLn8VZI6ufoj1BNjj16mQOM3vZnz1PQizm6YQKYzc7XbXkiTOoFSDoe04XBB7l2IAexns",
+	"jUAPhbl1S+uWo1dY7klJ0crUB1g1ytDCe7GnCHUE7oWsQXw+uPgsLcOAcq/wrCG8C98sTrvddM7fXh6C",
+	"j459B6bpRjl/JabBUUetm96xsd+81axPqa+S+eKtUjzL4gmoxm+Wl8zqUbW0byb1swEZCMGlSFi0Daf9",
+	"VanS3S/jZmclpqwvNUyKvkM7yXykr00tXy/2ut8+YDbZYWkkt+uzOs1xsfo5ifNVDZczBTsM4qXuFlUP",
+	"FSwZpnZEDIvTXLx4PKD8L3m4J/rciwRaJPHYPnxiH7XLX7oo7TIeSfVY/aj6yCoOm3vIK1N7P5kFmxa5",
+	"9fBCJesTm7aPrmwn/jcSm9l18DgLZtjM/mtDdZkuhfa0cnCI79n528vB8ayv41mFuAOAQ3acRg+0MmAD",
+	"7p/P314ehvNObxXTpzP1g+Rwk90HkU032mVA4g5343a4Livs28vStvn4jQjf5LThzgH4MHMddeUO+wF7",
+	"ZxkGhFe90vJQWvseuD3zeYGfbZAumFcVx0Kbu6GZHTILeLfZwZU8BNtDs5TO5vt79Y0EdpWeA6Kbwnna",
+	"jqtZOsUKQANCdzKIHsahkyaJ2HyAeRFJ3RiUloJIE3Bps0wFqMTkO7+hXfPwvofLlU6vgMcgz+JYglLv",
+	"qY4WoDL6vm1wFM2Gq7BuJc2GTVlnA9g1oSTz98xcGhumcNef8YYTaBfrNYU5+fnOvXgwEXIeemP91la5",
+	"kPPHry8JOW86fFbeeu7cKGxDe+wUdQIPwG0Crks9aptzZKusUiCkba7NUDS/w9KPH8l0HTP9Tsw/gBmT",
+	"dz/5m9hgsq8sKyiVQJaQ6kz85q+2jk6OVTXNxIs/Pzv+9eeTF9//ggknvh6PT07unj/7/Hli/z4Zf3/3",
+	"/M/qd779ZJqIaNkRdM0UccUecC8oLfTAVfVreJdxNtDFw89JIaYdV/bAIwt2pjwAqkW1d1YYm93Yvuzv",
+	"XsX2n0bL4Cre0+o+lBY5HA/hWJrArX3keHcJ8VPmMWBBcUpO8txeL0u51V7V8np9lyUhHJM/Zv+0CV0r",
+	"uYOy1EErxtnKYPo4ByHjGuYgDWxs140aEX71nhmyZ5M8tfBTvztzmwzd35z51q2OuRbGjuilmWVjDVfV",
+	"dhA58H7VUIXZxlA7c+mFrS+3nV+d2Qtq1tk94IhfMPxhHPIfLVvcgweGE3aTSpUn16akoJc7b/fgg5Ab",
+	"3oIRhovevhe9PlIPYK6K9BJ+2+55m0EccDQoMHwYl78PJn73gupw8GhRPhKhXKKRfTQQTHgclHPR5Vs+",
+	"9JSLO1MeQNWScTFL+92ScNEVwaYFi6Mbly59YlP03mCK3t3zbNMRK8uIbqt5XCsvzt++cXnRz7CHa1Py",
+	"qfiFe0+YeKS9dkDesWueIr2wDDFVe3l7f8rihrG+dWZ9OK28nPNeEToVa91DUS95UhcUyKcSvpN0oXKQ",
+	"AFlu32bWOsVUgegJPBcaH44qZ+DOIpXdnuTediUecVFejA6ZIeFWLNs3Jf+IP7iKT1Ic1JNbZ608BD9k",
+	"FB84opUjHL5KPAE8hrjOFX2x32XyLQ/mKW9332avcmRuGo/7XH4+yDu4BzRElSOF8sHde38btrQmBs72",
+	"sXyLci+JiJyPx9mTWxADrOwTHfgOVE9WljCToBa5VOWwCWbtD7auEzS25uNm9DlwaPLjQo+rtTl0ZpzF",
+	"YUMEh943NDUAlzrdk1P8izRwzi7neCBp+MgRMFMBKb4kE4/d01NpQiOP2awf4/RRAKujPAQNUAJVfufH",
+	"7WlJIrkXw9QS4tf4JlL2AAe1b9QJ2bgYFg+vM6dDOS4ydeGTYxlTYjum0kYKPn+dvxJbLu9+Ku+QnkD7",
+	"Bq5xU30gVh201DBWzdTUJLG4yNIj0BXgs9gZglB9DWBVOZ/kz1e1cqWcn+XlDtRQWJ3sgLV6urLycxRZ",
+	"zIXXqV3IeYGezjOOnB92mEWZLt8q1KKg5ADLDlg2RVqUQRngfHEh54fhdbFX3MNdL+QNThAh2GsKNSgD",
+	"L4bQ3fQt0Kewn5YnPMCnQ3TFELanhvjMlB95Hrxm+nrNVKg84LYDt40eM2XQBvjIXMj5gXvOlyc6wKZT",
+	"3PVynM/A5Ny+u08W7lX6QzhdLKhyo32zgGjZHD2EWanw+WYiZrXHllE0ik1u7EHnClEKmM/vUYgWJKKc",
+	"JGLu7OFMK1Iig+odY9sUX+vG8UEkcKaUmXFb8K+zWURUym3Vy9RzRVMaWKmXcAJaXNsHo10PGdX6E8ef",
+	"L847e89wxzsICN+rqvwwSJ2qx1y2oi0nQ1ekKlyK5e4WNGdF4aeerXJ/CdDUX0bxTjWuaGecsdcerhDN",
+	"CzxwTm2/LpGojX1omjayToChpcQ8g8GlAaCDAaYpCsWQ24X1luHaZItpxargMzaf0JT1k/iX52+w5iGI",
+	"frrWC/vwy3Wv7Lln1Xq7ebP+JjZ4ZbnWC+DaTBI8+bNq3d9Pau+s18AdNQF+dnm+t+AuiNtPhufscCCJ",
+	"iX57hngYyA9bQtOWoEBrxvMHPQwTNEQlBjCAYHHUazu4OH/75oD2g5KLa9gJvezuqvB8vAAyE3JF/v7p",
+	"uv/BvTSAngxYq+jP8YwDMzgojxqBWbw7cSHZnHGP96n7YOpPpdigzQBtKSu6tc914TNdPE4F41qNyRQU",
+	"i4HohVC5RUFCzKQ5gH78cK5OCSU4ARgTShZCaXSdWtHtFMxZVUjdz8W1hKCe5KtVbMiEuWQc3X9SKeaS",
+	"rqwVydLvWwpOQ7iyOleXoubkJ6Ll1RI2u8v2ly1ZiA1ZraOFe1NWRMtsOcqtmmWM2WwG8pQgixMtCHxJ",
+	"cU3UeqoljTTE1m+GUT0mfDrDj2Y8N5rhMmqyMuv4R6IgEjxW3zC3UAy3kIh0BVy/F7HnEHKWJGKjyELr",
+	"1MxIglKgrGUVM29bT70/GLat4NLwicEfldpGdCM0EzqFhAhJUqoXRMF8VfXfLrFxHq3T5MRdhAVl/II8",
+	"mepqVoA25Pw1jwjyMAKL+wix87d7WxpdRx8VSMZnYs/O8J3j4tUU+/hGKsWMJTAmsKIsGZN0IThYvNm1",
+	"JDTRC7GeL3ajcaiyifcNhkWDjTShjP990xBWlltgF0AWQDHR6jbdkZ07Eh/ztf7903VDn0Lpd2Iu1vqD",
+	"w9tHybwYAQnYsJO0yJzTLAxxps3OQxJsqZ+ElIH9Uq42aIC2/TBeHkHfLq221MUPRooImV2I5Hxh+rWj",
+	"CWaND6UeO9/OrVCkcYnq06jw+O7Gs7Mh7Eqr3c1+3Kx/NHB0C//5tvQa6B/kvFnSCAfdu3bgvEiBn7/N",
+	"TMj3O3oinfudPQvd+0AOn4P2PWjfg/Y9aN+D9j1o34P2PWjfwdr3zvb5cKrtYFgONCxXlV1LttfWv2hT",
+	"epLWjkj3UoED3cRLasQTcBfvIsQAyHb/jDbv8VawMaXlWvXAWlHhKUGtmNWAtHakOToRLjDDPsheeAuJ",
+	"XjhLh1SfvYMWWok9YLod040xDG1QXsK21+Xwj7A9iFvhNG0CdHn2vkMyfEmZnf1bJJ9H5bfK1BK2uF5j",
+	"wmaGNWJhE0TnGUJiquGFOeV3sood7v34pFjJgVFaGMW+SmMWz8cnN+b3Nl4JiAGqcsth5Mrdm1++EZCH",
+	"CKQAKNssuvthWfY+n314muczOZzPgjWMnFINaXXbFI1+gvMwpOZ9wlC+RUzJAwWTDMI31Fzhf7y6jQ0U",
+	"RBJ0z1vhK6x0GDfCIontcD9yzTzPJ+HPRYYukcREcDBrslVkLkS8pzp9D7zX1mSAfbf6zGGTyTdLvV5M",
+	"0M9Yd/30LHWDma6Xma4TXAHiNA9NPgQhevjB9G0PVv8PCqjvKSOGLag9BN4FRfa4o/RFxgfeTToOfEL3",
+	"ksNdZFCWhbZrSB+e7Oudoclc0A3pEGzobnO42PvJ9Xsccu2Lhz/Ctu01xuzp6VDPmpaTc2Wupc77H6TL",
+	"YBh4rJHHSppHLa9SE8vdYBUP40VURTSGHkogsuAbW+1wHib9ttxwb8jXl2EAfxX8qFMWViOrhtPqE9Bk",
+	"QeP++O+J+wHwDwT4AejdD+tW4d0Qxd6F8H4KO6L8CWntuzQYEOfXKyzIwjT4RrCFOHeVkTZ4ee3r5VWj",
+	"94DqKqotmitStM3LqwvXsr8Q/fDUhOhw2d9DiHbd9ncDrvPGvwq2Q7jy/1caRULtF/tK4uHeP1i98F/8",
+	"N3NED6Vi0Cf21ScGTaLb7talPlRQ209leELawqAnBIEpUEOoYSpUKzjwhxTqEx5w1HLh1usZBS+sRALB",
+	"V3DoeXAAN3AxU2lCtz+1ZizH3AspiDTxe1vMpVin/ur4yVtpCVt/lSVsfzOl1vq1l4mQzaa/blDCx8CI",
+	"Deqtde0zlNphOfxxh9/Cbx6sF84hXDx085xzbboH35kmmnjvbj9oD5cRLbdu/d2G/HgPOcUZpA9HuH2P",
+	"cFUyD2D2XyE3HuL8sO2hcosEDsMO92gUlD0xPpwKgrwkmhGePbPeqfO7R8Yfp74fCJ3qZAfMVDHjqEOm",
+	"4FKmViFTfg0+IyTDVZ9EC4iWQfA5xwpvXPlHvq/HaYuYu2VxxWW+aROP+0VyN1B2wGrdOWatQNpb3Qy3",
+	"is1tYjzXB2ExcM30Nl+uIEwnbAaarWBiFNpuRL9zxa9Q/X3MeA7KyME0rsPDRwx6yTvAug7rjDxVaDe9",
+	"YuXD7wo0jammgfh974o/Rvz2hFZl5gO06tDKyLM/tIROJ5gUtceOf3F9+YOp8lj3/J4Y2yXBALTurdls",
+	"wKDMRyYJvDD0y5LpBgNPrVQ/2F29v3pCoCtPf4BcT8jZFM58vZoGKoEpVWojZNwDcZeuyhPB3A4FBtD1",
+	"BZ2jYBDgNMgV410uIg5q10XhA0dZadoDvvzmGFMnDELCjDVM68fk+U9A5S/mPMDHD59SphkkViCUdNpj",
+	"67u+uL58ItteZeYDpnpueaUHYoQkNE2D0IbJR8LR9lGBPAwLsplYkwm5lnGlAWCuhf724wpNBxx343gK",
+	"kViBIksuNl1C0r7+MJlKymPG5/U9tzqRyxwS1gkgZjHhInOdIFQCoVMzzzGBVaq3RHBQ+DPjC5Asf/rI",
+	"sBaxwRB1zviLG8njN0JPabScS7Hm8RuRCPmWyqUfKDGVS1KU9l5G1xp7x+YL7W8tMZ+6mpsJrltGdTEj",
+	"Gr5oIiyEQgaYt9gwtFqTQaNcQJK+Y7yBbNkTRTbejc6tswkxlfytsRgupYjXkc58tcJg8BchkivLCRdr",
+	"na619+2y4jEj9PUqckGZDg2DJzDTBF8TuhuPWGQhGTaCKy0kxOcrOm96ds60l/XpHjT6vRE8U+wtEXOR",
+	"rfRD9WjaNKtZA4fKO8yB8NA91rFju0wlM6KvHdXTtdaCK3ziKmF8qcb+KXjdQYr2mzHu78AzYn8PtzTa",
+	"BiHeYgvLk1QkLPL7sJhDpwpuEEubPxTIWxb5vRQ3VPJ2IqO7HFNkIwWfj/sIkbztZgL7Gw8QJ33u73y7",
+	"3qBZlDWLjDTFA1FmG/c5RmYFqgpFiGOkk7mDb2Rf38hdKg/gLYMXZUgtiZR9VtDpyUi+Vr9JP6oTyudr",
+	"OgfVZZt6lxV8/GpsDDO6TnQ24mb/dFeQZER4bZX800K596dtA/PvSEOcE6W5j6Jw3o16TbjgUOtm3xQ/",
+	"nsHswXdVHAzMV2a+jDb77hwrUIrO4cacJv71x9H3djTX8EUfwIkUlVMzVj86NkLGKlOpbOGGs57QIBuO",
+	"n1Rpo/mCGptFJWpFk6Qh3AXALKm/nRmTriF/uBnjDTtt9oC0w4m3dtIqzLKvDUo62MdqG55ZxQt/93i1",
+	"ImohNsUj3UDUetqYv9J984+praJuXNCUSjqXNF2oMYnZLYshJtOtQzsukr9BppMG2pi5G424U23BBSpR",
+	"eg8pusPpgyCtG/ccxxqtpYb7TKoSxgnNId0hY1dqkvv7BgXyX72/unQVzg49lL9h9gPoahn3r95f5W7G",
+	"uS0Z6QUWbLjcXzz7+Urd5P7Ju3jrDMsoYe0AQrGz17X9S/m36+vL/AFurxDmrTHcTRFLSJ6m99apxqT4",
+	"ViGCTFKYHf+U6A1LmCBC4lv+/g2KNT34FkVibZBpEHaNDXVvENyGZ1fGbPsYF7TrsWvsYmng3DbOZYpE",
+	"ErwJD9sZ1RPD7QEaziKSgP8yWrcWSTy28bSojSuxApuzwTXoU69LPH8YweDNXP8TbE6R7e7F+m2vZHj5",
+	"M+82mEn3YbghmDyE5ZwDOtkswBwyXSaTGeO9eTAwv22JfZ5AettGCgyoC1HRGL+/khZkti9AN5jue5vu",
+	"vdQeAN6hyTTb6dvhnNn5QvGcl38KIrSY/YCvqkepE474oiQqr4pusdmVwI1bQTIzuzh24oFjIWhZXwkb",
+	"kHqjBMjDSL3R+yjrOyruKUOHtBmBIrQpf0Y7XBWbc8bnN/gEu9A9FNIfYfvBVXj079P+CNvwx2mXsLUB",
+	"+mOihfgG4eVd9B+g3gZ1GyXAbZNmrbTA5SIRTRLbZwgP6LS3qfz68gnZyv3zH6C3A73ry32t5TptBV23",
+	"vbwEuP8BBvOF1xhp6uKdrAJ5641D+C1M7TYQ3FrazTK229mB2yXDoPEQx01bY2+be6U/R8g9jfC7CB1E",
+	"QqtIaDXDt0uA39YQXwiT/0GWeL9MyRu4h2BpNeS3C4DCpB8uBfZi4MGqH8TC/cz67TwdbNgv2PFJWPab",
+	"aDBAL0ihDLXtt4MvzLpfIG8w7/c373vpPaC8S0dqMfB3YDrMxF8C9eHb+P3zH0B2XyN/DZMdVv52XAbZ",
+	"+QtUDob+TqQPlv5QYdps6m/HbG9jf4Hfwdr/ICeywdzfG+/72fvrjKCpnIPuNrpeY7lDMLcyrkHKdaov",
+	"+A9SCm88S773gSlB8irOqPkForUpOyZsRhRl5QC/qRAJUI65DtSZ2vKouQO7EhiPZQoupOBirTpa3cNo",
+	"axfRb7KVoPTNBqYLIZZESIw0vHHrd5OhvyFaZgVi3WB6dh9NRfhCV2li6p4cq9F4lFKtQZqC//Xiz8+O",
+	"f/355MX3v/x8/OL7X74ej09O7p4/+/x5Yv8+GX9/9/zP6ne+7tcy8Xf98cO7YItwiTK2xfBNuMIZgyyq",
+	"6piWOG1GXluiLGMC3siyUuYw7LDdcuYKdLGn5kKFGDCQKeCBPG/kRvAbFEY9RU1IH+oGxU9vcdNmym0T",
+	"OVllU2lMvpEAwg7+dULIdN8oiPpJmMEa3Spj+j9Ztit6Ag6lVvQc+EurtekOiGratZpOirvQ6Xk2tDB6",
+	"kqdCc8aYwswakdxTLd/kaNhC+QHRXkTvcxYsQR0zTVYSfwZdmZyVawx3Jn3vTNqoPuC8ngo5EjwmMxpp",
+	"0X5vYqhagDrkFZ2PCuTbR/p8TvWzbaUJvPary06Ui20J1j+GQ34H4PfNwNof4JZhllRvD9J9dXnvNEVY",
+	"uBS1OaPkmwHj+k/fjcajFeNsZTB/nPdrzj1zt1BlWOcz3BlQT74aHhFq4CRMm4v7hW3HPick890jQxH+",
+	"HlFOpkBSkEpwmmD2R+dttYRUEwOvLg4Mc/xAJjx8h4+dKQ/w88APFfDyWrcCSKwo45MooWwVgCEs/cYV",
+	"fvy5xZvNLxrMFkflNvCOMW+tr6Ss0ncAbPXWxdauZFR0+fKZVgSpZrRt3BGRktZVaW0TFZsFGZPNgkWL",
+	"7BmHYl0F7xKec0l5wOWMAf5fTdFDuJ9xjz/jeDveoCY4f7wvofyBH7Me4wPKP8K2wRPdfDU73aZP1sXx",
+	"w70XMK68r52PtSdzlwE0cHaTJmTX2uZbt0T38uUNUrPOnRFVEY0h5Hoj59M3ts5hXHR8Az6pZye9F7rr",
+	"CzDg3POQ/Fxk2UIz4BvakQWN94B6gDm9DvXD8PO6x27yTQT/vfhhuAVok/sIf+QKbNYoc+bDGP/lVqDy",
+	"h6siJP6I6WANZ/Vhnz47xLA1PMTWMGwJDQlWSypPiR8svXpAuod1B2H9VEw8u7MfINYoZQPMPX50hVxC",
+	"5dAaLqD2uoCqUXqAcRXGbtOfOYHZdfPkx7HsKSU/PCkpKQcpGSglczrZjnohLPxENhzFfrOj2HAEC1MO",
+	"/M5YPrgv1ivKuy3ifzPFDsEaPmVSL2Kcr/8Jza3ZfLCUF+uY+1hu/bXdR2/FmKk0odufGu+fXIFmF2BY",
+	"UdbgHWvTwmR5HPxvrdAVS1q6t9+be59jUgh/3XlTwojxaM5ugTf3ip+bO2XqBzOx/wDJZgzi5sgPvUME",
+	"A/RbV6/Jx/tyITiENZ6aooSvV1N7n9redCIimiA7emVpQhveREzEnLVQCz83U2vF4jiB5ur2e3N9zqJl",
+	"c23ztSWPEVVqI2Rs7SgfclnZSlNXhyyMdBRkCrmnMdX2BVT4ou2s/XTGVWkgcmnB/CNmkV5L+Njkce6+",
+	"++sKpWnyRsRNneN3Eom48fGfGUhZvA7WtOm6Yl1PCYkZS1pmgs+4TMUaibpSkNw2PNgjYd7ijGS+tfgy",
+	"takAzs0FrxZzJynBH8A1imn1QK5RYzMEwKC75oRZtkirpG13M8i++t8thaliunkl3Xdv3X8KDozPRHP8",
+	"GPmnn+I13agQQtmeU5pTWaJXNpWS+Khudj6070r2jJd3xXKjbNkBSkUCVtiiwu0VMucb27ikGpSIWQdF",
+	"Sbbn7FKRB4WK0FODLWtag/5a1V+RNrkvU1MIXNWXw9Iz4A4AddfDsP93aK/4eua9NFjTwr20WBzCPTRZ",
+	"U/8BtFnTzH00WlN/f60Waz+QZmvTgGXqZna7cw9tNrTBdh3WTLFZj+3SRE3te2qjsPltNdJGOrXooEik",
+	"++qh2Mg9dFGs/zD6qGnqXpoojuVBtFH7iG+zRtqtyZkWArS5LpXMNLO/WpZF1baoZv11iOEWtk2L6B/f",
+	"6tMr4Is2GnHC4jTMX/T87eU7xpcHkUDZze1jg13308L632b6GB7o/Bt9qSX/kQhTy+oFbDFtR0STBOKW",
+	"BlmctliobW4br2GF8WVTRfMt4FRkW8iGMK5TyTPZvQ4Au8Aa2LiWlyd7gc4+vs9i4JrpbSUzlVktAyTh",
+	"jN+9ebqn653j7oNyvuvF5rjmB8iW9+bBwbuvjRvVOloQimvlce4jQubr358Dw7z3Ms47jFzi99gPayeQ",
+	"b8JED7+FDbpok0egoW/jFlY4Ci7QrJ2Bux8LhfhzOf4ZvLn28uZqofmA+P5qW2CWgV2q91PTBv3s6ehn",
+	"g17WtMGgUlZsJOYsFMSEMueObh5czehE6EATyPXF9eUh2D8qOWKa4F9NJNPJB/U298J9ldoD4usbTJnG",
+	"hKYp+ngaWvU0BGR0DtxVDK4PY0t59MgepHkfbO8jqW9LF4RdoC75YAyovgeqc5oPsA6B9W0Bu25cG/qi",
+	"P0GYDnJxfYkX74Mecg9c12k+wLoG64vry8yLRcKcKW1xuK8+UtA7UCPJUD5oJQ+E80Ev6Y/0PtpJQelQ",
+	"/SSD+KCjPBTGBy1lD5D31lXUSgVrKlfvrwY95Z7YLug9wNoD66v3Vw+mohhShysoV++vBvXkQeA9KCc9",
+	"Ad5XMzFE7qGXXL2/GrSSh4H2oJP0xXYvhSTzdw8Ok7msONUfdraMBhIMSGuKvfq9KgIknBd1EMoUm3OI",
+	"J+5pqVZ8XWHRi/WjfxkAlHJD90aJ2s/dwrJoZy8xWaLsAFsH2yqOTrPrb0sqItba3olPpdh0K7ds5XLx",
+	"B6QSOi+XfeT7ftSw339aCEIj7Q+FiRIGzTmk7deGgG6RgmpwdjQ4waQjNpnCnnkL87GN88nl/fZkrcqa",
+	"D2zl2KqO8FOixAqmIt6SudCEEi2WgMnYc+fG3Pekm8mC0s4NPop7+SgOHokdb2MEeh0mIlp2g/SdLXXI",
+	"irGb6AAXP1ySbIXbwLKi0YJx6Db1vrcFD8LOG0Wg1LWR880P0S4Zj1HyY2G7KxgSY+b/U3JCREr/sYYx",
+	"eUn+/ul6jyQtlS69ibSKX/bMYdAUUn6/9ExPJUvO3vltWvLMlPLLVHPHlDsY7yDwvq+WVbl0EHj1RwDl",
+	"LYugZ96VjKYBJiUn+w4jditI+nHY+CXgbyL5MPnKvaVf8zPkd/tx12BZC+Cv+6YlyIi9hG2w0vEjbA8j",
+	"H0HK7PDfelMffSq/mIyFDR3p1KzaKeFwa6NbQh5NHo+WsG3aopew/b0i52+7tzbbyJ6bUbGCA8O0MIx7",
+	"3m0J2x6cEXA9XfDGYVxPPw7ADnfQfsgakYR2sLoyFXYHnZFYQSRB94DvFVZ4rAjeB2U1EgxAa5GNiVD5",
+	"g5nMdGeJp/qhreMd7wrSHv9j3iKJ7VA/cu3LPog/5894O4qRKcyEOYfjys2FiEuKhdCVJ75D9Is9NejS",
+	"ggy479YJKqDvwjxoio+Xh95CvHcVhtuIvW4jduk9ILrm2gNcS9QaMlr1uKTIyRvoiJmh+WB03UZNN0jJ",
+	"3Rutg9rRBdb8De4yatueGvGAtkPjKAP28Ssc/zqwDnpCb6Aq0K/JLU3WoEhEOZkCcb4OCaE8xmxcRuFb",
+	"QqrJAmTXS/IpDXhH/vLs+knZ36wLyH0tcNhKk8KCH9GoMcb1MGccXLZujsra7clVxUoOLNX0oDstMUvp",
+	"1iOARwLUlMuz68PQTgKB+02ROugpzVj9vfLDNNwc1+NhyafypuTwmmSLTsE4Eqew6ra/ulsGUtDp7CnY",
+	"bweJ1O5O5o5IY9uuUZW2esH43BplppAIPsfHKFiXKWvNw1wUP/Lk8J0U88kOuKriypIlh9eaB/kr5m5b",
+	"gWmXTdnD8Ntpd1fjsOnhsrbeMy/yDnUH0DYeJbhtqeQR2ILbG4uRSeaa1oHaKyx9CGduGeTXuc8bh8U0",
+	"4piZNmlyWeraYGfs6fLvVxc/EUu/Ep8U6Nden7hzrUgYazmoy/08Oes4GPjLw1+WRl2enI6UOywWh599",
+	"LEzePo0TkG/+A7xa4RVD+zmoGWL2tiAIXk/gbFSf9wCrDli1vFvfACnZV2qdPSWZNRhvgsG1n8Rap3E4",
+	"tA7jvNSuedp3F39z7dN0u58G+qAhDfVlH3iqmafaMoSU2WkD0xt0eQ+R059g+iNsH6+MfgSu2bv0HFBa",
+	"cxlkc874HH2zpzBnHM2r5tcdsDpiVoHada3vQHoIEb3JXEimF6uGzF/Z51Py4erlH/80Jj+Y/xEhyQ/x",
+	"26uzyTcOoBmXBrgHAwyX9h3gZ4qsaAyvnXtzup4mTC0gJjMpVoSLDRFhLBFoG7CM8ZjtAo9Ifg/2hjAQ",
+	"m38rwgX64b+2kZNMZ/mezBA0S5LmvHg+PAdcz1osDyFinTge7n+DBPFMyLnQGjgGluAFcAXFcyHiPNyk",
+	"BcR3d/8/AAD//w==",
+}
+
+// decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
+// after base64-decoding and flate-decompressing the embedded blob.
+func decodeSpec() ([]byte, error) {
+	encoded := strings.Join(swaggerSpec, "")
+	compressed, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return nil, fmt.Errorf("error base64 decoding spec: %w", err)
+	}
+	zr := flate.NewReader(bytes.NewReader(compressed))
+	var buf bytes.Buffer
+	if _, err := buf.ReadFrom(zr); err != nil {
+		return nil, fmt.Errorf("read flate: %w", err)
+	}
+	if err := zr.Close(); err != nil {
+		return nil, fmt.Errorf("close flate reader: %w", err)
+	}
+
+	return buf.Bytes(), nil
+}
+
+var rawSpec = decodeSpecCached()
+
+// a naive cache of the decoded OpenAPI spec
+func decodeSpecCached() func() ([]byte, error) {
+	data, err := decodeSpec()
+	return func() ([]byte, error) {
+		return data, err
+	}
+}
+
+// Constructs a synthetic filesystem for resolving external references when loading openapi specifications.
+func PathToRawSpec(pathToFile string) map[string]func() ([]byte, error) {
+	res := make(map[string]func() ([]byte, error))
+	if len(pathToFile) > 0 {
+		res[pathToFile] = rawSpec
+	}
+
+	return res
+}
+
+// GetSpec returns the OpenAPI specification corresponding to the generated
+// code in this file. External references in the spec are resolved through
+// PathToRawSpec; externally-referenced files must be embedded in their
+// corresponding Go packages (via the import-mapping feature). URL-based
+// external refs are not supported.
+func GetSpec() (swagger *openapi3.T, err error) {
+	resolvePath := PathToRawSpec("")
+
+	loader := openapi3.NewLoader()
+	loader.IsExternalRefsAllowed = true
+	loader.ReadFromURIFunc = func(loader *openapi3.Loader, url *url.URL) ([]byte, error) {
+		pathToFile := url.String()
+		pathToFile = path.Clean(pathToFile)
+		getSpec, ok := resolvePath[pathToFile]
+		if !ok {
+			err1 := fmt.Errorf("path not found: %s", pathToFile)
+			return nil, err1
+		}
+		return getSpec()
+	}
+	var specData []byte
+	specData, err = rawSpec()
+	if err != nil {
+		return
+	}
+	swagger, err = loader.LoadFromData(specData)
+	if err != nil {
+		return
+	}
+	return
+}
+
+// GetSpecJSON returns the raw JSON bytes of the embedded OpenAPI
+// specification: decompressed but not unmarshaled. External references
+// are not resolved here; the bytes are the spec exactly as embedded by
+// codegen. The result is cached at package init time, so repeated calls
+// are cheap.
+func GetSpecJSON() ([]byte, error) {
+	return rawSpec()
+}
+
+// GetSwagger returns the OpenAPI specification corresponding to the
+// generated code in this file.
+//
+// Deprecated: GetSwagger predates kin-openapi renaming openapi3.Swagger
+// to openapi3.T. Use [GetSpec] instead. This wrapper is retained for
+// backwards compatibility.
+func GetSwagger() (*openapi3.T, error) {
+	return GetSpec()
 }

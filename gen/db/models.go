@@ -370,6 +370,32 @@ type OneTimeCode struct {
 	ExpirationDate  time.Time `db:"expiration_date"`
 }
 
+type Operation struct {
+	InstanceID     string          `db:"instance_id"`
+	ID             string          `db:"id"`
+	Type           int16           `db:"type"`
+	State          int16           `db:"state"`
+	Items          int64           `db:"items"`
+	Total          int64           `db:"total"`
+	Size           int64           `db:"size"`
+	Creator        string          `db:"creator"`
+	IsCanceled     bool            `db:"is_canceled"`
+	LeaseEnd       time.Time       `db:"lease_end"`
+	Outcome        json.RawMessage `db:"outcome"`
+	ErrorReason    string          `db:"error_reason"`
+	ErrorMessage   string          `db:"error_message"`
+	CreationDate   time.Time       `db:"creation_date"`
+	ChangeDate     time.Time       `db:"change_date"`
+	ExpirationDate time.Time       `db:"expiration_date"`
+}
+
+type OperationChunk struct {
+	InstanceID  string `db:"instance_id"`
+	OperationID string `db:"operation_id"`
+	Number      int64  `db:"number"`
+	Content     []byte `db:"content"`
+}
+
 type Organization struct {
 	InstanceID   string                  `db:"instance_id"`
 	ID           string                  `db:"id"`

@@ -7,7 +7,143 @@ package db
 
 import (
 	"context"
+	"encoding/json"
+	"time"
+
+	objectv3 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 )
+
+const addOperation = `-- name: AddOperation :one
+INSERT INTO operations (instance_id, id, type, state, creator, lease_end, creation_date, change_date, expiration_date)
+VALUES ($1, $2, $3, 1, $4, clock_timestamp() + make_interval(secs => $5::float8), $6, $6, $7)
+RETURNING instance_id, id, type, state, items, total, size, creator, is_canceled, lease_end, outcome, error_reason, error_message, creation_date, change_date, expiration_date
+`
+
+type AddOperationParams struct {
+	InstanceID     string    `db:"instance_id"`
+	ID             string    `db:"id"`
+	Type           int16     `db:"type"`
+	Creator        string    `db:"creator"`
+	Seconds        float64   `db:"seconds"`
+	Now            time.Time `db:"now"`
+	ExpirationDate time.Time `db:"expiration_date"`
+}
+
+func (q *Queries) AddOperation(ctx context.Context, db DBTX, arg AddOperationParams) (Operation, error) {
+	row := db.QueryRow(ctx, addOperation,
+		arg.InstanceID,
+		arg.ID,
+		arg.Type,
+		arg.Creator,
+		arg.Seconds,
+		arg.Now,
+		arg.ExpirationDate,
+	)
+	var i Operation
+	err := row.Scan(
+		&i.InstanceID,
+		&i.ID,
+		&i.Type,
+		&i.State,
+		&i.Items,
+		&i.Total,
+		&i.Size,
+		&i.Creator,
+		&i.IsCanceled,
+		&i.LeaseEnd,
+		&i.Outcome,
+		&i.ErrorReason,
+		&i.ErrorMessage,
+		&i.CreationDate,
+		&i.ChangeDate,
+		&i.ExpirationDate,
+	)
+	return i, err
+}
+
+const addOperationChunk = `-- name: AddOperationChunk :exec
+INSERT INTO operation_chunks (instance_id, operation_id, number, content) VALUES ($1, $2, $3, $4)
+`
+
+type AddOperationChunkParams struct {
+	InstanceID  string `db:"instance_id"`
+	OperationID string `db:"operation_id"`
+	Number      int64  `db:"number"`
+	Content     []byte `db:"content"`
+}
+
+func (q *Queries) AddOperationChunk(ctx context.Context, db DBTX, arg AddOperationChunkParams) error {
+	_, err := db.Exec(ctx, addOperationChunk,
+		arg.InstanceID,
+		arg.OperationID,
+		arg.Number,
+		arg.Content,
+	)
+	return err
+}
+
+const beatOperation = `-- name: BeatOperation :one
+UPDATE operations SET items = $1, total = $2, change_date = $3, lease_end = clock_timestamp() + make_interval(secs => $4::float8)
+WHERE instance_id = $5 AND id = $6 AND state = 1 RETURNING is_canceled
+`
+
+type BeatOperationParams struct {
+	Items      int64     `db:"items"`
+	Total      int64     `db:"total"`
+	Now        time.Time `db:"now"`
+	Seconds    float64   `db:"seconds"`
+	InstanceID string    `db:"instance_id"`
+	ID         string    `db:"id"`
+}
+
+// Tells how far it is, and that its node is there; whether it is to end.
+func (q *Queries) BeatOperation(ctx context.Context, db DBTX, arg BeatOperationParams) (bool, error) {
+	row := db.QueryRow(ctx, beatOperation,
+		arg.Items,
+		arg.Total,
+		arg.Now,
+		arg.Seconds,
+		arg.InstanceID,
+		arg.ID,
+	)
+	var is_canceled bool
+	err := row.Scan(&is_canceled)
+	return is_canceled, err
+}
+
+const cancelOperation = `-- name: CancelOperation :one
+UPDATE operations SET is_canceled = true WHERE instance_id = $1 AND id = $2 RETURNING instance_id, id, type, state, items, total, size, creator, is_canceled, lease_end, outcome, error_reason, error_message, creation_date, change_date, expiration_date
+`
+
+type CancelOperationParams struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+}
+
+func (q *Queries) CancelOperation(ctx context.Context, db DBTX, arg CancelOperationParams) (Operation, error) {
+	row := db.QueryRow(ctx, cancelOperation, arg.InstanceID, arg.ID)
+	var i Operation
+	err := row.Scan(
+		&i.InstanceID,
+		&i.ID,
+		&i.Type,
+		&i.State,
+		&i.Items,
+		&i.Total,
+		&i.Size,
+		&i.Creator,
+		&i.IsCanceled,
+		&i.LeaseEnd,
+		&i.Outcome,
+		&i.ErrorReason,
+		&i.ErrorMessage,
+		&i.CreationDate,
+		&i.ChangeDate,
+		&i.ExpirationDate,
+	)
+	return i, err
+}
 
 const credentialsBehind = `-- name: CredentialsBehind :many
 SELECT b.kind::text AS kind, b.org_id::text AS org_id, count(*) AS count FROM (
@@ -49,6 +185,46 @@ func (q *Queries) CredentialsBehind(ctx context.Context, db DBTX, arg Credential
 	return items, nil
 }
 
+const endOperation = `-- name: EndOperation :execrows
+UPDATE operations SET state = $1, items = $2, total = $3, size = $4, outcome = $5, error_reason = $6, error_message = $7,
+    change_date = $8, expiration_date = $9
+WHERE instance_id = $10 AND id = $11 AND state = 1
+`
+
+type EndOperationParams struct {
+	State          int16           `db:"state"`
+	Items          int64           `db:"items"`
+	Total          int64           `db:"total"`
+	Size           int64           `db:"size"`
+	Outcome        json.RawMessage `db:"outcome"`
+	ErrorReason    string          `db:"error_reason"`
+	ErrorMessage   string          `db:"error_message"`
+	Now            time.Time       `db:"now"`
+	ExpirationDate time.Time       `db:"expiration_date"`
+	InstanceID     string          `db:"instance_id"`
+	ID             string          `db:"id"`
+}
+
+func (q *Queries) EndOperation(ctx context.Context, db DBTX, arg EndOperationParams) (int64, error) {
+	result, err := db.Exec(ctx, endOperation,
+		arg.State,
+		arg.Items,
+		arg.Total,
+		arg.Size,
+		arg.Outcome,
+		arg.ErrorReason,
+		arg.ErrorMessage,
+		arg.Now,
+		arg.ExpirationDate,
+		arg.InstanceID,
+		arg.ID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const lockImports = `-- name: LockImports :exec
 SELECT pg_advisory_xact_lock(hashtextextended('import/' || $1::text, 0))
 `
@@ -69,6 +245,56 @@ SELECT set_config('statement_timeout', '0', true), set_config('idle_in_transacti
 func (q *Queries) LongTransaction(ctx context.Context, db DBTX) error {
 	_, err := db.Exec(ctx, longTransaction)
 	return err
+}
+
+const operation = `-- name: Operation :one
+SELECT instance_id, id, type, state, items, total, size, creator, is_canceled, lease_end, outcome, error_reason, error_message, creation_date, change_date, expiration_date FROM operations WHERE instance_id = $1 AND id = $2
+`
+
+type OperationParams struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+}
+
+func (q *Queries) Operation(ctx context.Context, db DBTX, arg OperationParams) (Operation, error) {
+	row := db.QueryRow(ctx, operation, arg.InstanceID, arg.ID)
+	var i Operation
+	err := row.Scan(
+		&i.InstanceID,
+		&i.ID,
+		&i.Type,
+		&i.State,
+		&i.Items,
+		&i.Total,
+		&i.Size,
+		&i.Creator,
+		&i.IsCanceled,
+		&i.LeaseEnd,
+		&i.Outcome,
+		&i.ErrorReason,
+		&i.ErrorMessage,
+		&i.CreationDate,
+		&i.ChangeDate,
+		&i.ExpirationDate,
+	)
+	return i, err
+}
+
+const operationChunk = `-- name: OperationChunk :one
+SELECT content FROM operation_chunks WHERE instance_id = $1 AND operation_id = $2 AND number = $3
+`
+
+type OperationChunkParams struct {
+	InstanceID  string `db:"instance_id"`
+	OperationID string `db:"operation_id"`
+	Number      int64  `db:"number"`
+}
+
+func (q *Queries) OperationChunk(ctx context.Context, db DBTX, arg OperationChunkParams) ([]byte, error) {
+	row := db.QueryRow(ctx, operationChunk, arg.InstanceID, arg.OperationID, arg.Number)
+	var content []byte
+	err := row.Scan(&content)
+	return content, err
 }
 
 const organizationIDs = `-- name: OrganizationIDs :many
@@ -103,6 +329,27 @@ func (q *Queries) OrganizationIDs(ctx context.Context, db DBTX, arg Organization
 	return items, nil
 }
 
+const ownerOfToken = `-- name: OwnerOfToken :one
+SELECT user_type, access_token_type FROM users WHERE instance_id = $1 AND id = $2
+`
+
+type OwnerOfTokenParams struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+}
+
+type OwnerOfTokenRow struct {
+	UserType        userv3.UserType          `db:"user_type"`
+	AccessTokenType objectv3.AccessTokenType `db:"access_token_type"`
+}
+
+func (q *Queries) OwnerOfToken(ctx context.Context, db DBTX, arg OwnerOfTokenParams) (OwnerOfTokenRow, error) {
+	row := db.QueryRow(ctx, ownerOfToken, arg.InstanceID, arg.ID)
+	var i OwnerOfTokenRow
+	err := row.Scan(&i.UserType, &i.AccessTokenType)
+	return i, err
+}
+
 const rowsOf = `-- name: RowsOf :one
 SELECT coalesce(sum(n), 0)::bigint FROM row_counts WHERE instance_id = $1 AND resource = ANY ($2::text[])
 `
@@ -118,6 +365,25 @@ func (q *Queries) RowsOf(ctx context.Context, db DBTX, arg RowsOfParams) (int64,
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
+}
+
+const sweepOperations = `-- name: SweepOperations :execrows
+WITH gone AS (
+    UPDATE operations SET state = 3, error_reason = 'NODE_GONE', error_message = 'the node that ran it went away; it left nothing', change_date = $1
+    WHERE state = 1 AND lease_end < clock_timestamp() RETURNING instance_id, id
+), forgotten AS (
+    DELETE FROM operation_chunks c USING gone g WHERE c.instance_id = g.instance_id AND c.operation_id = g.id
+)
+DELETE FROM operations o WHERE o.expiration_date < $1 AND o.state <> 1
+`
+
+// Those that are over, and those whose node went away in the middle, which left nothing.
+func (q *Queries) SweepOperations(ctx context.Context, db DBTX, now time.Time) (int64, error) {
+	result, err := db.Exec(ctx, sweepOperations, now)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const unknownOrganizations = `-- name: UnknownOrganizations :many

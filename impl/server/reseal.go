@@ -29,6 +29,7 @@ func SealedColumns() []Sealed {
 	return []Sealed{
 		{"secrets of authenticators", "authenticators", id, []string{"instance_id", "user_id"}, []string{"secret"}},
 		{"secrets of identity providers", "idps", id, id, []string{"client_secret", "private_key"}},
+		{"results of exports", "operation_chunks", []string{"instance_id", "operation_id", "number"}, []string{"instance_id", "operation_id", "number"}, []string{"content"}},
 		{"secrets of SMTP providers", "smtp_providers", id, id, []string{"password", "client_secret", "signing_key", "old_signing_key"}},
 		{"secrets of SMS providers", "sms_providers", id, id, []string{"token", "signing_key", "old_signing_key"}},
 		{"signing keys", "signing_keys", id, id, []string{"private_key"}},

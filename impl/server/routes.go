@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
+	adminapi "github.com/writ-id/writ/gen/admin"
 	oauthapi "github.com/writ-id/writ/gen/oauth"
 	"github.com/writ-id/writ/impl/api/branding"
 	"github.com/writ-id/writ/impl/api/message"
@@ -52,6 +53,12 @@ func (s *Server) routes(services *Services, contract *reference.Handler) (handle
 	oauthapi.HandlerWithOptions(s.public, oauthapi.StdHTTPServerOptions{
 		BaseRouter: provider, Middlewares: []oauthapi.MiddlewareFunc{s.admitted}, ErrorHandlerFunc: s.refuseParameter,
 	})
+
+	// Export and import: the operations of contracts/openapi/admin.yaml. What is imported is
+	// read by its operation, which puts it on the disk.
+	moving := &group{table: t, refuse: refuseMethod, steps: []step{s.known, s.crossOrigin, notStored, s.receive(policy.MaxRequestBytes)}}
+	uploads := &group{table: t, refuse: refuseMethod, steps: []step{s.known, s.crossOrigin, notStored}}
+	adminapi.HandlerWithOptions(s.transfers, adminapi.StdHTTPServerOptions{BaseRouter: either{"POST /admin/v1/import", uploads, moving}, ErrorHandlerFunc: s.refuseParameter})
 
 	// Its pages.
 	pages := &group{table: t, steps: []step{s.known, s.receive(form.MaxBytes), inTime}}

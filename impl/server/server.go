@@ -24,6 +24,8 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	"github.com/writ-id/writ/impl/api/message"
+	"github.com/writ-id/writ/impl/api/transfer"
+	"github.com/writ-id/writ/impl/core/bucket"
 	"github.com/writ-id/writ/impl/core/clock"
 	"github.com/writ-id/writ/impl/core/courier"
 	"github.com/writ-id/writ/impl/core/delivery"
@@ -133,6 +135,7 @@ type Server struct {
 	grpc       *grpc.Server
 	health     *health.Server
 	services   []string
+	transfers  *transfer.Endpoint
 	messages   *message.Worker
 	courier    *courier.Courier
 	http       *http.Server
@@ -224,6 +227,12 @@ func New(c Config) (*Server, error) {
 		Limits: c.SearchLimits, MaxRunning: int(c.DB.Pool.Config().MaxConns), AccessToken: s.public.Caller, Executions: s.executions,
 	})
 	s.memory.of(s.chain.Drop)
+	moving, err := transfer.New(s.env, c.Sealer, roles, c.Logger)
+	if err != nil {
+		return nil, err
+	}
+	moving.MaxHashCost = c.MaxHashCost
+	s.transfers = &transfer.Endpoint{Service: moving, Chain: s.chain, Buckets: &bucket.Store{Out: targets.Out}, Answer: writeAnswer, Refuse: s.refuse}
 	contract, err := reference.New(c.SearchLimits)
 	if err != nil {
 		return nil, err
@@ -347,5 +356,6 @@ func (s *Server) drain() error {
 		s.grpc.Stop()
 	}
 	s.executions.Drain(limit)
+	s.transfers.Stop()
 	return err
 }

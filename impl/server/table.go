@@ -119,6 +119,25 @@ func (g *group) HandleFunc(pattern string, handle func(http.ResponseWriter, *htt
 	}
 }
 
+// either is two groups that generated code mounts its routes in: one pattern in its own, all
+// others in the rest.
+type either struct {
+	pattern   string
+	own, rest *group
+}
+
+// HandleFunc is as that of group.
+func (e either) HandleFunc(pattern string, handle func(http.ResponseWriter, *http.Request)) {
+	if pattern == e.pattern {
+		e.own.HandleFunc(pattern, handle)
+		return
+	}
+	e.rest.HandleFunc(pattern, handle)
+}
+
+// ServeHTTP implements http.Handler.
+func (e either) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.rest.ServeHTTP(w, r) }
+
 // labelled notes for the access line what was asked for.
 func labelled(pattern string, handler http.Handler) http.Handler {
 	label := strings.TrimSuffix(pattern, "{$}")

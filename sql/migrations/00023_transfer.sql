@@ -18,3 +18,35 @@ CREATE OR REPLACE TRIGGER users_values_counted AFTER INSERT ON users
     REFERENCING NEW TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_users();
 CREATE OR REPLACE TRIGGER users_values_uncounted AFTER DELETE ON users
     REFERENCING OLD TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_users();
+
+-- Exports and imports that run by themselves, on the node that was asked, which renews its
+-- lease (of the database's clock) while it does. outcome is what they came to.
+CREATE TABLE operations (
+    instance_id     text COLLATE "C" NOT NULL REFERENCES instances ON DELETE CASCADE,
+    id              text COLLATE "C" NOT NULL,
+    type            smallint NOT NULL CHECK (type BETWEEN 1 AND 2),
+    state           smallint NOT NULL CHECK (state BETWEEN 1 AND 4),
+    items           bigint NOT NULL DEFAULT 0,
+    total           bigint NOT NULL DEFAULT 0,
+    size            bigint NOT NULL DEFAULT 0,
+    creator         text COLLATE "C" NOT NULL,
+    is_canceled     boolean NOT NULL DEFAULT false,
+    lease_end       timestamptz NOT NULL,
+    outcome         jsonb,
+    error_reason    text COLLATE "C" NOT NULL DEFAULT '',
+    error_message   text COLLATE "C" NOT NULL DEFAULT '',
+    creation_date   timestamptz NOT NULL,
+    change_date     timestamptz NOT NULL,
+    expiration_date timestamptz NOT NULL,
+    CONSTRAINT operations_pkey PRIMARY KEY (instance_id, id)
+);
+
+-- What was exported, in parts of one length, compressed and sealed.
+CREATE TABLE operation_chunks (
+    instance_id  text COLLATE "C" NOT NULL,
+    operation_id text COLLATE "C" NOT NULL,
+    number       bigint NOT NULL,
+    content      bytea NOT NULL,
+    CONSTRAINT operation_chunks_pkey PRIMARY KEY (instance_id, operation_id, number),
+    CONSTRAINT operation_chunks_operation_fkey FOREIGN KEY (instance_id, operation_id) REFERENCES operations ON DELETE CASCADE
+);

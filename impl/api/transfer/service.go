@@ -9,7 +9,9 @@
 package transfer
 
 import (
+	"context"
 	"log/slog"
+	"sync"
 
 	"google.golang.org/protobuf/proto"
 
@@ -30,8 +32,16 @@ type Service struct {
 	// MaxHashCost is as with user.Service.
 	MaxHashCost float64
 
-	rules *policy.Validator
+	rules    *policy.Validator
+	places   chan struct{} // of what runs at once on a node
+	running  sync.WaitGroup
+	stopping context.Context //nolint:containedctx // of the node
+	stop     context.CancelFunc
 }
+
+// atOnce is how many exports and imports run on a node at once: each has a connection and
+// is a CPU's work for the database.
+const atOnce = 2
 
 // New returns a Service over env.
 func New(env resource.Env, sealer secret.Sealer, roles *policy.Roles, logger *slog.Logger) (*Service, error) {
@@ -43,7 +53,9 @@ func New(env resource.Env, sealer secret.Sealer, roles *policy.Roles, logger *sl
 	if err != nil {
 		return nil, err
 	}
-	return &Service{Env: env, Sealer: sealer, Roles: roles, Logger: logger, rules: rules}, nil
+	s := &Service{Env: env, Sealer: sealer, Roles: roles, Logger: logger, rules: rules, places: make(chan struct{}, atOnce)}
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	return s, nil
 }
 
 // sentences say what the marks and reasons mean.

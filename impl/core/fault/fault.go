@@ -46,6 +46,7 @@ const (
 	TooLarge                         // the body is too long
 	Blocked                          // the instance is switched off by its operator
 	TooSlow                          // the request did not arrive in time
+	OutOfRange                       // the file does not have the bytes
 	Refused                          // a target of the tenant refuses, with a status of its own
 )
 
@@ -68,6 +69,7 @@ var kinds = [...]struct {
 	TooLarge:             {codes.ResourceExhausted, http.StatusRequestEntityTooLarge},
 	Blocked:              {codes.ResourceExhausted, http.StatusTooManyRequests},
 	TooSlow:              {codes.DeadlineExceeded, http.StatusRequestTimeout},
+	OutOfRange:           {codes.OutOfRange, http.StatusRequestedRangeNotSatisfiable},
 	Refused:              {codes.FailedPrecondition, http.StatusBadRequest}, // see Forwarded
 }
 

@@ -1,0 +1,156 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/writ-id/writ/gen/admin"
+	"github.com/writ-id/writ/impl/core/bucket"
+	"github.com/writ-id/writ/impl/core/fault"
+)
+
+// within bounds a request by its own timeout instead of that of all requests.
+func within(w http.ResponseWriter, r *http.Request, limit time.Duration) (context.Context, context.CancelFunc) {
+	wire := http.NewResponseController(w)
+	_ = wire.SetReadDeadline(time.Time{}) // the body is read
+	_ = wire.SetWriteDeadline(time.Now().Add(limit + slack))
+	return context.WithTimeoutCause(r.Context(), limit, errTimeout)
+}
+
+// because returns why something was broken off, if it was.
+func because(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// schemas are those of the requests, as the contract has them.
+var schemas = sync.OnceValues(func() (openapi3.Schemas, error) {
+	spec, err := admin.GetSwagger()
+	if err != nil {
+		return nil, err
+	}
+	return spec.Components.Schemas, nil
+})
+
+// decode reads a request and holds it to its schema.
+func decode(name string, text []byte, into any) error {
+	known, err := schemas()
+	if err != nil {
+		return err
+	}
+	in := json.NewDecoder(bytes.NewReader(text))
+	var value any
+	if err := in.Decode(&value); err != nil {
+		return fault.Invalid("MALFORMED_REQUEST", "", "the request needs a JSON body: %v", err)
+	}
+	if in.More() {
+		return fault.Invalid("MALFORMED_REQUEST", "", "there is something after the JSON value")
+	}
+	if err := known[name].Value.VisitJSON(value); err != nil {
+		return broken(err)
+	}
+	return json.Unmarshal(text, into)
+}
+
+// broken is the refusal of what a schema does not allow.
+func broken(err error) error {
+	found, ok := errors.AsType[*openapi3.SchemaError](err)
+	if !ok {
+		return fault.Invalid("INVALID_FIELD", "", "%v", err)
+	}
+	return fault.Invalid("INVALID_FIELD", strings.Join(found.JSONPointer(), "."), "%s", found.Reason)
+}
+
+// timeout reads how long something may take.
+func timeout(said *string, async bool) (time.Duration, error) {
+	if said == nil {
+		if async {
+			return asyncTimeout, nil
+		}
+		return defaultTimeout, nil
+	}
+	limit, err := time.ParseDuration(*said)
+	if err != nil || limit <= 0 || limit > maxTimeout {
+		return 0, fault.Invalid("INVALID_FIELD", "timeout", "must be a duration above 0 and at most %s, such as 30s or 10m", maxTimeout)
+	}
+	return limit, nil
+}
+
+var conflicts = map[admin.ImportRequestOnConflict]OnConflict{"": Refuse, admin.Refuse: Refuse, admin.Skip: Skip, admin.Update: Update}
+
+func is(b *bool) bool { return b != nil && *b }
+
+func list(l *[]string) []string {
+	if l == nil {
+		return nil
+	}
+	return *l
+}
+
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// output is where an export goes; nil is the answer.
+func output(req *admin.ExportRequest) (*bucket.Place, error) {
+	switch n := count(is(req.ResponseOutput), req.GcsOutput != nil, req.S3Output != nil); {
+	case n != 1:
+		return nil, fault.Invalid("INVALID_FIELD", "response_output", "one of response_output, gcs_output and s3_output has to be given, and no other")
+	case req.GcsOutput != nil:
+		return gcs(req.GcsOutput, "gcs_output")
+	case req.S3Output != nil:
+		return s3(req.S3Output, "s3_output"), nil
+	}
+	return nil, nil
+}
+
+// input is where an import comes from; nil is the request.
+func input(req *admin.ImportRequest, inline bool) (*bucket.Place, error) {
+	switch n := count(inline, req.DataOrgsv1Gcs != nil, req.DataOrgsv1S3 != nil); {
+	case n != 1:
+		return nil, fault.Invalid("INVALID_FIELD", dataMember, "one of data_orgsv1 (an object or a text), data_orgsv1_gcs and data_orgsv1_s3 has to be given, and no other")
+	case req.DataOrgsv1Gcs != nil:
+		return gcs(req.DataOrgsv1Gcs, "data_orgsv1_gcs")
+	case req.DataOrgsv1S3 != nil:
+		return s3(req.DataOrgsv1S3, "data_orgsv1_s3"), nil
+	}
+	return nil, nil
+}
+
+func count(these ...bool) (n int) {
+	for _, one := range these {
+		if one {
+			n++
+		}
+	}
+	return n
+}
+
+func gcs(o *admin.GCSObject, field string) (*bucket.Place, error) {
+	key, err := base64.StdEncoding.DecodeString(o.ServiceaccountJson)
+	if err != nil {
+		return nil, fault.Invalid("INVALID_FIELD", field+".serviceaccount_json", "must be base64")
+	}
+	return &bucket.Place{Kind: bucket.GCS, Bucket: o.Bucket, Path: o.Path, Field: field, ServiceAccount: key}, nil
+}
+
+func s3(o *admin.S3Object, field string) *bucket.Place {
+	return &bucket.Place{
+		Kind: bucket.S3, Bucket: o.Bucket, Path: o.Path, Field: field, Endpoint: o.Endpoint, Region: value(o.Region),
+		AccessKeyID: o.AccessKeyId, SecretAccessKey: o.SecretAccessKey, Insecure: is(o.Insecure),
+	}
+}
