@@ -145,6 +145,7 @@ func (w *writer) start(c *cell) {
 				c.Errorf("a write while moving: %d, Retry-After %q, %v", status, later, answer)
 			}
 			w.mu.Unlock()
+			time.Sleep(5 * time.Millisecond)
 		}
 	})
 }
@@ -195,7 +196,7 @@ func emptyCell(t *testing.T, of *harness.Server) (node *harness.Server, database
 	if err := os.WriteFile(seed, []byte(system), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return other.Node(t, "--seed", seed, "--database-url", parsed.String(), "--pooler-url", "", "--migrate", "--external-scheme", "http", "--external-port", port), parsed.String()
+	return other.Node(t, "--outgoing-allow", "127.0.0.0/8", "--seed", seed, "--database-url", parsed.String(), "--pooler-url", "", "--migrate", "--external-scheme", "http", "--external-port", port), parsed.String()
 }
 
 // TestREL064_AnInstanceMovesToAnotherCellWithSessionsAndTokens moves an instance from one
@@ -224,6 +225,14 @@ func TestREL064_AnInstanceMovesToAnotherCellWithSessionsAndTokens(t *testing.T) 
 	access, refresh := c.redeem(c.authorize(agent, ""))
 	pending := c.authorize(agent, "none")
 	keys := c.keys()
+
+	// Who hears of projects hears of each once, from the one cell or the other.
+	receiver := newReceiver(t)
+	_, _, answer := c.api(http.MethodPost, "/targets", fmt.Sprintf(`{"name":"receiver","restWebhook":{"url":%q},"timeout":"10s"}`, receiver.URL))
+	details, _ := answer["details"].(map[string]any)
+	if status, _, answer := c.api(http.MethodPost, "/executions", fmt.Sprintf(`{"condition":{"event":{"event":"project.added"}},"targets":["%s"]}`, details["id"])); status >= 300 {
+		t.Fatal(status, answer)
+	}
 
 	var w writer
 	defer func() { w.stop.Store(true); w.done.Wait() }()
@@ -268,6 +277,15 @@ func TestREL064_AnInstanceMovesToAnotherCellWithSessionsAndTokens(t *testing.T) 
 			t.Errorf("%q was answered, and is lost", name)
 		}
 	}
+	heard := func() int { receiver.mu.Lock(); defer receiver.mu.Unlock(); return len(receiver.ids) }
+	for deadline := time.Now().Add(time.Minute); heard() < len(w.made) && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	receiver.mu.Lock()
+	if len(receiver.ids) != len(w.made) || len(receiver.wrong) > 0 {
+		t.Errorf("of %d events %d were delivered; %v", len(w.made), len(receiver.ids), receiver.wrong)
+	}
+	receiver.mu.Unlock()
 	t.Logf("%d writes, %d of them refused", len(w.made)+w.refused, w.refused)
 	if got := c.keys(); got != keys || keys == "" {
 		t.Errorf("the keys are %s, want %s", got, keys)
