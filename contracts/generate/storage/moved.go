@@ -126,6 +126,10 @@ func (m *moved) carry() error {
 			errs = append(errs, fmt.Errorf("%s: the column %s of %s is no field; carry it, or leave it out by name", m.message.Desc.FullName(), c.Name, m.GetName()))
 		}
 	}
+	for _, one := range m.options.GetOtherwise() {
+		name, _, _ := strings.Cut(one, "=")
+		out[name] = ""
+	}
 	for name := range out {
 		if m.stored.column(name) == nil {
 			errs = append(errs, fmt.Errorf("%s: the table %s has no column %s", m.message.Desc.FullName(), m.GetName(), name))

@@ -144,7 +144,7 @@ func (m *moved) missingSQL(staged string) []string {
 func (m *moved) insertSQL(staged string) string {
 	names, values := []string{"instance_id"}, []string{"$1"}
 	for _, c := range m.carried {
-		names, values = append(names, quoted(c.Name)), append(values, "s."+quoted(c.Name))
+		names, values = append(names, quoted(c.Name)), append(values, m.staged(c))
 	}
 	for _, one := range m.made {
 		name, value, _ := strings.Cut(one, "=")
@@ -189,7 +189,7 @@ func (m *moved) updateSQL(staged string) []string {
 		if slices.Contains(m.key(), c.Name) || c.Name == "org_id" || c.Name == "creation_date" {
 			continue
 		}
-		value := "s." + name
+		value := m.staged(c)
 		switch {
 		case kept[c.Name] && empty[c.Name]:
 			value = fmt.Sprintf("CASE WHEN s.%s = '' THEN t.%s ELSE s.%s END", name, name, name)
@@ -218,6 +218,17 @@ func (m *moved) updateSQL(staged string) []string {
 		staged, m.GetName(), m.same("t", "s"), row(old), row(wanted))
 	done := fmt.Sprintf("UPDATE %s SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''", staged)
 	return []string{mark, m.withEvents(update), done}
+}
+
+// staged is the value of a column of a staged item.
+func (m *moved) staged(c *column) string {
+	value := "s." + quoted(c.Name)
+	for _, one := range m.options.GetOtherwise() {
+		if name, otherwise, _ := strings.Cut(one, "="); name == c.Name {
+			return "coalesce(nullif(" + value + ", 0), " + otherwise + ")"
+		}
+	}
+	return value
 }
 
 // row spells values that are compared as one.

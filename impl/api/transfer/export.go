@@ -146,9 +146,14 @@ func (e *export) kind(ctx context.Context, kind *transfer.Kind) error {
 		if err != nil {
 			return err
 		}
-		if factor, ok := item.(*transferv1.TransferAuthenticator); ok && factor.GetType() == totp && len(factor.GetSecret()) == 0 {
-			without[factor.GetOrgId()]++
-			continue
+		switch m := item.(type) {
+		case *transferv1.TransferUser:
+			tidy(m)
+		case *transferv1.TransferAuthenticator:
+			if m.GetType() == totp && len(m.GetSecret()) == 0 {
+				without[m.GetOrgId()]++
+				continue
+			}
 		}
 		if err := e.out.Item(kind, item); err != nil {
 			return err

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
-	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	transferv1 "github.com/writ-id/writ/gen/proto/writ/transfer/v1"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
@@ -20,23 +21,8 @@ import (
 // beyond the rules of the contract. A reason says that it cannot be carried.
 func (s *Service) prepare(item transfer.Item) (prepared transfer.Item, reason string, err error) {
 	switch m := item.(type) {
-	case *transferv1.TransferOrganization:
-		orElse(&m.State, active)
-	case *transferv1.TransferProject:
-		orElse(&m.State, active)
-	case *transferv1.TransferProjectGrant:
-		orElse(&m.State, active)
-	case *transferv1.TransferUserGrant:
-		orElse(&m.State, active)
 	case *transferv1.TransferApp:
-		orElse(&m.State, active)
 		return m, "", app.Complete(m)
-	case *transferv1.TransferIDP:
-		orElse(&m.StatePolicy, inherit)
-	case *transferv1.TransferSMTPProvider:
-		orElse(&m.StatePolicy, inherit)
-	case *transferv1.TransferSMSProvider:
-		orElse(&m.StatePolicy, inherit)
 	case *transferv1.TransferUser:
 		return m, "", s.user(m)
 	case *transferv1.TransferAuthenticator:
@@ -57,40 +43,41 @@ func (s *Service) prepare(item transfer.Item) (prepared transfer.Item, reason st
 	return item, "", nil
 }
 
-const (
-	active  = object.EffectiveState_EFFECTIVE_STATE_ACTIVE
-	inherit = object.StatePolicy_STATE_POLICY_INHERIT
-)
-
-func orElse[E ~int32](value *E, or E) {
-	if *value == 0 {
-		*value = or
-	}
-}
-
 func (s *Service) user(m *transferv1.TransferUser) (err error) {
-	orElse(&m.State, userv3.UserState_USER_STATE_ACTIVE)
 	if m.Username, err = user.Canonical(m.GetUsername()); err != nil {
 		if refusal, ok := errors.AsType[*fault.Error](err); ok {
 			return refusal.Below("user", "")
 		}
 		return err
 	}
+	tidy(m)
 	switch of := m.GetType().(type) {
 	case *transferv1.TransferUser_Human:
-		of.Human = cmp.Or(of.Human, &userv3.Human{})
 		of.Human.Profile = cmp.Or(of.Human.Profile, &userv3.Profile{})
 		of.Human.Profile.DisplayName = cmp.Or(of.Human.Profile.DisplayName, user.DefaultName(of.Human.Profile.GetGivenName(), of.Human.Profile.GetFamilyName(), m.GetUsername()))
 		m.IsEmailProven = m.GetIsEmailProven() && of.Human.GetEmail().GetIsVerified()
 		m.SecretHash = nil
 	case *transferv1.TransferUser_Service:
-		orElse(&of.Service.AccessTokenType, object.AccessTokenType_ACCESS_TOKEN_TYPE_BEARER)
 		m.PasswordHash, m.IsEmailProven = nil, false
 	}
 	if m.PasswordHash == nil {
 		return nil
 	}
 	return user.CheckHash(m.GetPasswordHash(), s.MaxHashCost, "passwordHash")
+}
+
+// tidy takes out of a user what is empty: a row has all of it, a request only what it says.
+func tidy(m *transferv1.TransferUser) {
+	human := m.GetHuman()
+	if human.GetEmail().GetAddress() == "" && human != nil {
+		human.Email = nil
+	}
+	if human.GetPhone().GetNumber() == "" && human != nil {
+		human.Phone = nil
+	}
+	if human != nil && proto.Size(human.GetAddress()) == 0 {
+		human.Address = nil
+	}
 }
 
 // membership says why a membership cannot be carried: whoever reads the roles of its level

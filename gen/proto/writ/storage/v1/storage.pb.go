@@ -417,6 +417,8 @@ type Moved struct {
 	Subject string `protobuf:"bytes,5,opt,name=subject,proto3" json:"subject,omitempty"`
 	// The columns that are not carried: they get their default, or with column=value that.
 	LeftOut []string `protobuf:"bytes,6,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// What columns of enumerations get when a file does not say it, as column=number.
+	Otherwise []string `protobuf:"bytes,8,rep,name=otherwise,proto3" json:"otherwise,omitempty"`
 	// The columns that what is sealed is bound to; instance_id and id when it is left out.
 	Bound         []string `protobuf:"bytes,7,rep,name=bound,proto3" json:"bound,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -491,6 +493,13 @@ func (x *Moved) GetSubject() string {
 func (x *Moved) GetLeftOut() []string {
 	if x != nil {
 		return x.LeftOut
+	}
+	return nil
+}
+
+func (x *Moved) GetOtherwise() []string {
+	if x != nil {
+		return x.Otherwise
 	}
 	return nil
 }
@@ -684,14 +693,15 @@ const file_writ_storage_v1_storage_proto_rawDesc = "" +
 	"remembered\x12\x18\n" +
 	"\acounted\x18\x10 \x03(\tR\acounted\x12\x1a\n" +
 	"\breusable\x18\x11 \x01(\bR\breusable\x12\x14\n" +
-	"\x05stays\x18\x12 \x01(\tR\x05stays\"\xa2\x01\n" +
+	"\x05stays\x18\x12 \x01(\tR\x05stays\"\xc0\x01\n" +
 	"\x05Moved\x12\x14\n" +
 	"\x05table\x18\x01 \x01(\tR\x05table\x12\x10\n" +
 	"\x03row\x18\x02 \x01(\tR\x03row\x12\x10\n" +
 	"\x03key\x18\x03 \x03(\tR\x03key\x12\x14\n" +
 	"\x05event\x18\x04 \x01(\tR\x05event\x12\x18\n" +
 	"\asubject\x18\x05 \x01(\tR\asubject\x12\x19\n" +
-	"\bleft_out\x18\x06 \x03(\tR\aleftOut\x12\x14\n" +
+	"\bleft_out\x18\x06 \x03(\tR\aleftOut\x12\x1c\n" +
+	"\totherwise\x18\b \x03(\tR\totherwise\x12\x14\n" +
 	"\x05bound\x18\a \x03(\tR\x05bound*U\n" +
 	"\x05Asked\x12\x15\n" +
 	"\x11ASKED_UNSPECIFIED\x10\x00\x12\x13\n" +

@@ -124,6 +124,16 @@ func (m *Moved) AppendJSON(b []byte) []byte {
 	}
 	b = append(b, ']')
 	b = append(b, ',')
+	b = append(b, "\"otherwise\":"...)
+	b = append(b, '[')
+	for i, v := range m.GetOtherwise() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = wire.AppendString(b, v)
+	}
+	b = append(b, ']')
+	b = append(b, ',')
 	b = append(b, "\"bound\":"...)
 	b = append(b, '[')
 	for i, v := range m.GetBound() {

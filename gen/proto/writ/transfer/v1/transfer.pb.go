@@ -3242,14 +3242,14 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x05error\x18\f \x01(\v2 .writ.transfer.v1.OperationErrorR\x05error\"B\n" +
 	"\x0eOperationError\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\x8d\x02\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\x96\x02\n" +
 	"\x14TransferOrganization\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12\x1e\n" +
 	"\x04name\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x12C\n" +
 	"\x05state\x18\x03 \x01(\x0e2#.writ.object.v3alpha.EffectiveStateB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05state\x12?\n" +
-	"\rcreation_date\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:!\xa2\xc8\x18\x1d\n" +
-	"\rorganizations\"\forg.imported\"\xb6\x04\n" +
+	"\rcreation_date\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:*\xa2\xc8\x18&\n" +
+	"\rorganizations\"\forg.importedB\astate=1\"\xb6\x04\n" +
 	"\x0eTransferDomain\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12\x81\x01\n" +
@@ -3277,7 +3277,7 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x06digest\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x06digest\x12$\n" +
 	"\acontent\x18\x05 \x01(\fB\n" +
 	"\xbaH\az\x05\x18\x80\x80\x80\x01R\acontent:=\xa2\xc8\x189\n" +
-	"\x0esetting_images\x12\fSettingImage\x1a\x06org_id\x1a\asubject\x1a\bproperty\"\xab\b\n" +
+	"\x0esetting_images\x12\fSettingImage\x1a\x06org_id\x1a\asubject\x1a\bproperty\"\xbb\b\n" +
 	"\vTransferIDP\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12>\n" +
@@ -3302,8 +3302,8 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x06key_id\x18\x13 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x05keyId\x126\n" +
 	"\vprivate_key\x18\x14 \x01(\fB\x15\xbaH\x06z\x04\x18\xa0\x9c\x01\xe0\xc1\x18\x01\xb0\xc8\x18\x03\xb8\xc8\x18\x01R\n" +
 	"privateKey\x12?\n" +
-	"\rcreation_date\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:\x18\xa2\xc8\x18\x14\n" +
-	"\x04idps\"\fidp.imported\"\xf8\b\n" +
+	"\rcreation_date\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:(\xa2\xc8\x18$\n" +
+	"\x04idps\"\fidp.importedB\x0estate_policy=3\"\x88\t\n" +
 	"\x14TransferSMTPProvider\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12,\n" +
@@ -3329,8 +3329,8 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\bendpoint\x18\x13 \x01(\tB\b\xbaH\x05r\x03\x18\xd0\x0fR\bendpoint\x125\n" +
 	"\vsigning_key\x18\x14 \x01(\fB\x14\xbaH\x05z\x03\x18\xa0\x1f\xe0\xc1\x18\x01\xb0\xc8\x18\x03\xb8\xc8\x18\x01R\n" +
 	"signingKey\x12?\n" +
-	"\rcreation_date\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:T\xa2\xc8\x18P\n" +
-	"\x0esmtp_providers\"\x16smtp.provider.imported2\x0fold_signing_key2\x15old_signing_key_until\"\xac\x06\n" +
+	"\rcreation_date\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:d\xa2\xc8\x18`\n" +
+	"\x0esmtp_providers\"\x16smtp.provider.imported2\x0fold_signing_key2\x15old_signing_key_untilB\x0estate_policy=3\"\xbc\x06\n" +
 	"\x13TransferSMSProvider\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12,\n" +
@@ -3347,10 +3347,10 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\bendpoint\x18\v \x01(\tB\b\xbaH\x05r\x03\x18\xd0\x0fR\bendpoint\x125\n" +
 	"\vsigning_key\x18\f \x01(\fB\x14\xbaH\x05z\x03\x18\xa0\x1f\xe0\xc1\x18\x01\xb0\xc8\x18\x03\xb8\xc8\x18\x01R\n" +
 	"signingKey\x12?\n" +
-	"\rcreation_date\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:R\xa2\xc8\x18N\n" +
-	"\rsms_providers\"\x15sms.provider.imported2\x0fold_signing_key2\x15old_signing_key_untilB\x10\n" +
+	"\rcreation_date\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:b\xa2\xc8\x18^\n" +
+	"\rsms_providers\"\x15sms.provider.imported2\x0fold_signing_key2\x15old_signing_key_untilB\x0estate_policy=3B\x10\n" +
 	"\x0e_sender_numberB\x18\n" +
-	"\x16_messaging_service_sid\"\xb2\t\n" +
+	"\x16_messaging_service_sid\"\xd0\t\n" +
 	"\fTransferUser\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12,\n" +
@@ -3368,10 +3368,10 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\tschema_id\x18\f \x01(\tB,\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\fuser_schemasH\x03R\bschemaId\x88\x01\x01\x124\n" +
 	"\x0fschema_revision\x18\r \x01(\rB\v\xbaH\b*\x06\x18\xff\xff\xff\xff\aR\x0eschemaRevision\x12+\n" +
 	"\x04data\x18\x0e \x01(\v2\x17.google.protobuf.StructR\x04data\x12?\n" +
-	"\rcreation_date\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:\xf9\x01\xbaHT\x1aR\n" +
-	"\ruser.password\x12&a password is carried as password_hash\x1a\x19!has(this.human.password)\xa2\xc8\x18\x9d\x01\n" +
+	"\rcreation_date\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:\x97\x02\xbaHT\x1aR\n" +
+	"\ruser.password\x12&a password is carried as password_hash\x1a\x19!has(this.human.password)\xa2\xc8\x18\xbb\x01\n" +
 	"\x05users\"\ruser.imported2\x18failed_password_attempts2\x15failed_password_until2\x13failed_otp_attempts2\x10failed_otp_until2\n" +
-	"generation2\x0fold_secret_hash2\x10old_secret_untilB\x1a\n" +
+	"generation2\x0fold_secret_hash2\x10old_secret_untilB\astate=1B\x13access_token_type=1B\x1a\n" +
 	"\x04type\x12\x12\xbaH\x02\b\x01\x8a\xc8\x18\tuser_typeB\x10\n" +
 	"\x0e_password_hashB\x0e\n" +
 	"\f_secret_hashB\f\n" +
@@ -3409,7 +3409,7 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x11external_username\x18\x06 \x01(\tB\x14\xbaH\x11r\x0f\x18\xc8\x012\n" +
 	"^[^\\x00]*$R\x10externalUsername\x12?\n" +
 	"\rcreation_date\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:M\xa2\xc8\x18I\n" +
-	"\tidp_links\"\x1fuser.human.externalidp.imported*\auser_id2\x12idp_instance_id=$1\"\xdd\x03\n" +
+	"\tidp_links\"\x1fuser.human.externalidp.imported*\auser_id2\x12idp_instance_id=$1\"\xe6\x03\n" +
 	"\x0fTransferProject\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12\x1e\n" +
@@ -3419,8 +3419,8 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x12project_role_check\x18\x05 \x01(\bR\x10projectRoleCheck\x12*\n" +
 	"\x11has_project_check\x18\x06 \x01(\bR\x0fhasProjectCheck\x12C\n" +
 	"\x05state\x18\a \x01(\x0e2#.writ.object.v3alpha.EffectiveStateB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05state\x12?\n" +
-	"\rcreation_date\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate: \xa2\xc8\x18\x1c\n" +
-	"\bprojects\"\x10project.imported\"\xac\x03\n" +
+	"\rcreation_date\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:)\xa2\xc8\x18%\n" +
+	"\bprojects\"\x10project.importedB\astate=1\"\xac\x03\n" +
 	"\fTransferRole\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12G\n" +
@@ -3430,7 +3430,7 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\fdisplay_name\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\vdisplayName\x12\x1e\n" +
 	"\x05group\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x05group\x12?\n" +
 	"\rcreation_date\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:*\xa2\xc8\x18&\n" +
-	"\rproject_roles\"\x15project.role.imported\"\xd7\x05\n" +
+	"\rproject_roles\"\x15project.role.imported\"\xe0\x05\n" +
 	"\vTransferApp\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12G\n" +
@@ -3446,10 +3446,10 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x05state\x18\t \x01(\x0e2#.writ.object.v3alpha.EffectiveStateB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05state\x12\x18\n" +
 	"\atrusted\x18\n" +
 	" \x01(\bR\atrusted\x12?\n" +
-	"\rcreation_date\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:K\xa2\xc8\x18G\n" +
-	"\x04apps\"\x1cproject.application.imported2\x0fold_secret_hash2\x10old_secret_untilB\x17\n" +
+	"\rcreation_date\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:T\xa2\xc8\x18P\n" +
+	"\x04apps\"\x1cproject.application.imported2\x0fold_secret_hash2\x10old_secret_untilB\astate=1B\x17\n" +
 	"\x06config\x12\r\xbaH\x02\b\x01\x8a\xc8\x18\x04typeB\x0e\n" +
-	"\f_secret_hash\"\x98\x04\n" +
+	"\f_secret_hash\"\xa1\x04\n" +
 	"\x14TransferProjectGrant\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12G\n" +
@@ -3458,8 +3458,8 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x0egranted_org_id\x18\x04 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\fgrantedOrgId\x12:\n" +
 	"\trole_keys\x18\x05 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10\xe8\a\x18\x01\"\x10r\x0e\x10\x01\x18\xc8\x01\x92\x02\x06editorR\broleKeys\x12C\n" +
 	"\x05state\x18\x06 \x01(\x0e2#.writ.object.v3alpha.EffectiveStateB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05state\x12?\n" +
-	"\rcreation_date\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:,\xa2\xc8\x18(\n" +
-	"\x0eproject_grants\"\x16project.grant.imported\"\xee\x04\n" +
+	"\rcreation_date\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:5\xa2\xc8\x181\n" +
+	"\x0eproject_grants\"\x16project.grant.importedB\astate=1\"\xf7\x04\n" +
 	"\x11TransferUserGrant\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12>\n" +
@@ -3469,8 +3469,8 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x10project_grant_id\x18\x05 \x01(\tB.\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\x0eproject_grantsH\x00R\x0eprojectGrantId\x88\x01\x01\x12:\n" +
 	"\trole_keys\x18\x06 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10\xe8\a\x18\x01\"\x10r\x0e\x10\x01\x18\xc8\x01\x92\x02\x06editorR\broleKeys\x12C\n" +
 	"\x05state\x18\a \x01(\x0e2#.writ.object.v3alpha.EffectiveStateB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05state\x12?\n" +
-	"\rcreation_date\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:&\xa2\xc8\x18\"\n" +
-	"\vuser_grants\"\x13user.grant.importedB\x13\n" +
+	"\rcreation_date\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:/\xa2\xc8\x18+\n" +
+	"\vuser_grants\"\x13user.grant.importedB\astate=1B\x13\n" +
 	"\x11_project_grant_id\"\xc6\x05\n" +
 	"\x12TransferMembership\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
