@@ -19,7 +19,7 @@ VENV := .venv
 # servers and databases.
 RACE := -race -timeout 30m
 
-.PHONY: help run build test check generate generated lint unit conformance contract sdk fuzz breaking bench bench-resources bench-executions bench-deliveries bench-oauth clean needs-go
+.PHONY: help run build test check generate generated lint unit conformance contract pooled sdk fuzz breaking bench bench-resources bench-executions bench-deliveries bench-oauth clean needs-go
 
 help: ## list the targets
 	@grep -hE '^# (make|   )' Makefile | sed 's/^# //'
@@ -77,12 +77,19 @@ ifdef URL
 conformance: needs-go
 	@$(GO) run ./conformance/oidc/run -url '$(URL)' -config '$(CONFIG)' -results '$(OIDC_RESULTS)'
 else
-conformance: contract sdk fuzz
+conformance: contract pooled sdk fuzz
 endif
 
 OIDC_RESULTS ?= $(CURDIR)/conformance/oidc/RESULTS.md
 contract: build
 	@WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ WRIT_OIDC_RESULTS=$(OIDC_RESULTS) $(GO) test $(RACE) -timeout 40m $$($(GO) list ./conformance/... | grep -v /sdk)
+
+# A part of it through a pooler in transaction mode; WRIT_TEST_POOLER=… make contract is all.
+POOLER ?= $(firstword $(wildcard /usr/sbin/pgbouncer /usr/bin/pgbouncer /usr/local/bin/pgbouncer /opt/homebrew/bin/pgbouncer))
+pooled: build
+	@if [ -z "$(POOLER)" ]; then echo "pooled: not run, PgBouncer is missing (apt-get install pgbouncer)"; exit 0; fi; \
+	export WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ WRIT_TEST_POOLER=$(POOLER); \
+	$(GO) test ./conformance/contract -run 'TestEveryOperationDoesWhatItIsFor|TestDeliveries'; $(GO) test ./conformance/reliability
 
 # What is generated and compiled stays in the user's cache, so this costs minutes
 # after a change of the contract and seconds otherwise. It comes by itself, because

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -101,6 +102,9 @@ func printMove(out io.Writer, report *cell.Report, rehearsed bool) error {
 	fmt.Fprintf(table, "all\t%d\t%d\t%s\t\n", rows, bytes, report.Took.Round(time.Millisecond))
 	if err := table.Flush(); err != nil {
 		return err
+	}
+	if len(report.Differs) > 0 {
+		fmt.Fprintf(out, "the systems differ in %s: what the instance does not say itself it inherits from that of the target\n", strings.Join(report.Differs, ", "))
 	}
 	what := fmt.Sprintf("moved; nothing could be written for %s", report.Frozen.Round(time.Millisecond))
 	if rehearsed {

@@ -21,6 +21,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -48,6 +49,16 @@ type Server struct {
 		ClientID     string `json:"client_id"`
 		ClientSecret string `json:"client_secret"`
 	} `json:"service_user"`
+
+	User struct { // somebody who signs in
+		LoginName string `json:"login_name"`
+		Password  string `json:"password"`
+	} `json:"user"`
+	Clients map[string]struct { // web: signs people in
+		ClientID     string `json:"client_id"`
+		ClientSecret string `json:"client_secret"`
+		RedirectURI  string `json:"redirect_uri"`
+	} `json:"clients"`
 
 	dataDir string // of a server that this package started
 	pooler  string // the URL of its database through a pooler
@@ -147,7 +158,11 @@ func start() (*Server, error) {
 		if err := server.pool(pooler); err != nil {
 			return nil, err
 		}
-		if server, err = server.node("--outgoing-allow", "127.0.0.0/8,::1/128", "--external-scheme", "http"); err != nil {
+		port, err := freePort() // a part of the issuer
+		if err != nil {
+			return nil, err
+		}
+		if server, err = server.node("--outgoing-allow", "127.0.0.0/8,::1/128", "--external-scheme", "http", "--addr", "127.0.0.1:"+port, "--external-port", port); err != nil {
 			return nil, err
 		}
 	}
@@ -209,7 +224,7 @@ func (s *Server) node(args ...string) (*Server, error) {
 	}
 	process, err := run(program, append([]string{
 		"serve", "--addr", "127.0.0.1:0", "--database-url", database, "--pooler-url", s.pooler,
-		"--master-key-file", filepath.Join(s.dataDir, "master-key.json"), "--drain-delay", "0s", "--log-format", "json",
+		"--master-key-file", s.MasterKeyFile(), "--drain-delay", "0s", "--log-format", "json",
 	}, args...)...)
 	if err != nil {
 		return nil, err
@@ -223,6 +238,20 @@ func (s *Server) node(args ...string) (*Server, error) {
 	node.Issuer = "http://" + node.Addr
 	return &node, err
 }
+
+// freePort returns a port on which nothing listened a moment ago.
+func freePort() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer listener.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	return port, err
+}
+
+// MasterKeyFile returns where the master key of s is.
+func (s *Server) MasterKeyFile() string { return filepath.Join(s.dataDir, "master-key.json") }
 
 // Program returns the program to test, for its commands.
 func Program(t testing.TB) string {

@@ -47,8 +47,11 @@ type Sealed struct {
 // Report is what a move came to.
 type Report struct {
 	Tables []Table
-	Frozen time.Duration // how long nothing was written, 0 of a rehearsal
-	Took   time.Duration
+	// Differs are the tables in which the systems have not the same rows: what the instance
+	// does not say itself, it inherits from that of the target.
+	Differs []string
+	Frozen  time.Duration // how long nothing was written, 0 of a rehearsal
+	Took    time.Duration
 }
 
 // Table is what was copied of one.
@@ -132,6 +135,9 @@ func (m *mover) move(ctx context.Context, report *Report, thaw *func()) error {
 		return err
 	}
 	m.Progress("verifying")
+	if report.Differs, err = m.differs(ctx); err != nil {
+		return err
+	}
 	if err := m.verify(ctx); err != nil {
 		return err
 	}

@@ -178,8 +178,9 @@ func TestAnInstanceMovesWhole(t *testing.T) {
 
 	rehearsal := w.config
 	rehearsal.Rehearse = true
+	w.exec(w.from, `INSERT INTO features (instance_id, flags, sequence, change_date) VALUES ('', '{"x": true}', 1, now())`)
 	report, err := cell.Move(t.Context(), rehearsal)
-	if err != nil || len(report.Tables) < 30 || report.Frozen != 0 {
+	if err != nil || fmt.Sprint(report.Differs) != "[features]" || len(report.Tables) < 30 || report.Frozen != 0 {
 		t.Fatalf("got %+v, %v", report, err)
 	}
 	w.unharmed()

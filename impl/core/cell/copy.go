@@ -100,6 +100,34 @@ func (m *mover) same(ctx context.Context, what, sql string) error {
 	return nil
 }
 
+// differs returns the tables in which the systems have other rows.
+func (m *mover) differs(ctx context.Context) ([]string, error) {
+	var differ []string
+	for _, t := range m.tables {
+		compared := table{columns: slices.DeleteFunc(slices.Clone(t.columns), func(name string) bool { return slices.Contains(ofNoSystem, name) })}
+		if t.key != "instance_id" || !slices.Contains(ofSystem, t.name) {
+			continue
+		}
+		var texts [2]*string
+		for i, conn := range []*pgx.Conn{m.from, m.to} {
+			sql := fmt.Sprintf("SELECT md5(string_agg(ROW(%[1]s)::text, chr(10) ORDER BY ROW(%[1]s)::text)) FROM %[2]s WHERE instance_id = ''", compared.list(), t.name)
+			if err := conn.QueryRow(ctx, sql).Scan(&texts[i]); err != nil {
+				return nil, err
+			}
+		}
+		if (texts[0] == nil) != (texts[1] == nil) || texts[0] != nil && *texts[0] != *texts[1] {
+			differ = append(differ, t.name)
+		}
+	}
+	return differ, nil
+}
+
+// What instances inherit of the system, and what of it is of its database.
+var (
+	ofSystem   = []string{"features", "settings", "setting_images", "idps", "smtp_providers", "sms_providers", "state_policies"}
+	ofNoSystem = []string{"sequence", "creation_date", "change_date", "client_secret", "private_key", "password", "token", "signing_key", "old_signing_key"}
+)
+
 // reseal opens all that is sealed, and seals it anew for the target when that has another
 // master key.
 func (m *mover) reseal(ctx context.Context) error {

@@ -500,6 +500,9 @@ func TestWhatIsGoneBeforeItsEventIsSeenIsReadAnew(t *testing.T) {
 	if err := older.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	w.until("all is behind", func() bool {
+		return w.count("SELECT count(*) FROM events e, delivery_cursor c WHERE (e.xid, e.sequence) > (c.xid, c.sequence)") == 0
+	}, n)
 	other := w.node()
 	fresh := other.Fresh
 	other.Fresh = func(ctx context.Context, id string) (*execution.Table, error) {

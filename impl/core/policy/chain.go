@@ -336,7 +336,7 @@ func Refusal(ctx context.Context, logger *slog.Logger, method string, err error)
 	if refusal == nil {
 		refusal = fault.New(fault.Internal, "INTERNAL", "internal error")
 	}
-	if refusal.Kind != fault.Canceled {
+	if refusal.Kind != fault.Canceled && !store.IsFrozen(err) {
 		logger.ErrorContext(ctx, "call failed", "method", method, "request_id", RequestFrom(ctx).ID, "err", store.Explain(err))
 	}
 	return refusal

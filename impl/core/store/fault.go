@@ -24,7 +24,7 @@ func Fault(err error) *fault.Error {
 		switch {
 		case refused.Code == "22021" || refused.Code == "22P05":
 			return fault.New(fault.InvalidArgument, "INVALID_TEXT", "a text holds a character that cannot be stored").Because(err)
-		case refused.Code == "57W01": // frozen() of sql/migrations
+		case refused.Code == frozen:
 			return fault.New(fault.Unavailable, "INSTANCE_MOVING", "the instance is being moved to another database; try again").Because(err)
 		case unavailable(refused.Code):
 			return outage(err)
@@ -43,6 +43,16 @@ func Fault(err error) *fault.Error {
 		return outage(err)
 	}
 	return nil
+}
+
+// frozen is the SQLSTATE of what is refused while an instance moves (frozen() of sql/migrations).
+const frozen = "57W01"
+
+// IsFrozen reports whether err is that of a write to an instance that is being moved: asked
+// for by its operator, and no failure.
+func IsFrozen(err error) bool {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && refused.Code == frozen
 }
 
 func outage(err error) *fault.Error {

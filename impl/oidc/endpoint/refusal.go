@@ -97,7 +97,7 @@ func (e *Env) translate(r *http.Request, err error) *Refusal {
 	if errors.Is(err, form.ErrTooLarge) {
 		return &Refusal{oauth.InvalidRequest, err.Error(), http.StatusRequestEntityTooLarge}
 	}
-	outage, overload := store.Fault(err), false
+	outage, overload := store.Fault(err), store.IsFrozen(err)
 	if outage == nil {
 		outage, _ = errors.AsType[*fault.Error](err)
 		overload = outage != nil && outage.Kind == fault.Unavailable

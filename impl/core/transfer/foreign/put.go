@@ -11,8 +11,10 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
 	transferv1 "github.com/writ-id/writ/gen/proto/writ/transfer/v1"
 	"github.com/writ-id/writ/gen/storage"
+	"github.com/writ-id/writ/impl/core/redirect"
 	"github.com/writ-id/writ/impl/core/transfer"
 )
 
@@ -25,11 +27,41 @@ var rules = sync.OnceValues(func() (protovalidate.Validator, error) {
 // take is left out of it and reported, as long as it can be without: a telephone number
 // that is none keeps no one from moving.
 func (r *reading) put(kind, id string, item transfer.Item) {
+	if app, ok := item.(*transferv1.TransferApp); ok {
+		r.register(id, app.GetOidc())
+	}
 	if r.mend(kind, id, item) {
 		if user, ok := item.(*transferv1.TransferUser); ok && user.GetHuman().GetEmail().GetAddress() == "" {
 			user.IsEmailProven = false
 		}
 		r.queue = append(r.queue, entry{storage.Moved.Find(kind), item})
+	}
+}
+
+// register leaves out the addresses that no app could have been given here (SEC-003).
+func (r *reading) register(id string, of *appv3.OIDCConfig) {
+	if of == nil {
+		return
+	}
+	client := redirect.Client{Native: of.GetApplicationType() == appv3.ApplicationType_APPLICATION_TYPE_NATIVE, Development: of.GetDevelopmentMode()}
+	for _, list := range []struct {
+		name   string
+		values *[]string
+		check  func(string) error
+	}{
+		{"redirect URI", &of.RedirectUris, client.Check},
+		{"redirect URI after logout", &of.PostLogoutRedirectUris, client.Check},
+		{"origin", &of.AdditionalOrigins, client.CheckOrigin},
+	} {
+		var kept []string
+		for _, value := range *list.values {
+			if err := list.check(value); err != nil {
+				r.Lost("apps", id, fmt.Sprintf("without the %s %q: it %v", list.name, value, err))
+			} else {
+				kept = append(kept, value)
+			}
+		}
+		*list.values = kept
 	}
 }
 

@@ -214,7 +214,7 @@ func TestWhatTheContractDoesNotTakeIsLeftOut(t *testing.T) {
 	text := `{"orgs":[{"orgId":"1","humanUsers":[
 		{"userId":"u1","user":{"userName":"ada","phone":{"phone":"ask me"},"email":{"email":"not an address","isEmailVerified":true},"profile":{"preferredLanguage":"!!","firstName":"Ada"}}},
 		{"userId":"a/b","user":{"userName":"bob"}}],
-		"oidcApps":[{"appId":"a1","app":{"projectId":"p","name":"Web","redirectUris":["https://a.example","` + strings.Repeat("x", 2001) + `","https://b.example"]}}]}]}`
+		"oidcApps":[{"appId":"a1","app":{"projectId":"p","name":"Web","redirectUris":["https://a.example","https://a.example/` + strings.Repeat("x", 2001) + `","https://b.example","http://c.example","javascript:alert(1)"],"additionalOrigins":["https://a.example/path"]}}]}]}`
 	r := readAll("zitadel", strings.NewReader(text), foreign.Options{})
 	if r.err != nil || len(r.items["users"]) != 1 {
 		t.Fatalf("got %v, %v, %v", r.err, r.items["users"], r.lost)
@@ -222,7 +222,7 @@ func TestWhatTheContractDoesNotTakeIsLeftOut(t *testing.T) {
 	if ada := r.users()["ada"]; ada.GetHuman().GetPhone() != nil || ada.GetHuman().GetEmail().GetAddress() != "" || ada.GetIsEmailProven() || ada.GetHuman().GetProfile().GetGivenName() != "Ada" {
 		t.Errorf("got %v", ada)
 	}
-	for _, words := range [][]string{{"users u1", "human.phone.number"}, {"users u1", "human.email.address"}, {"users u1", "preferred_language"}, {"users a/b: id"}, {"apps a1", "redirect_uris[1]"}} {
+	for _, words := range [][]string{{"users u1", "human.phone.number"}, {"users u1", "human.email.address"}, {"users u1", "preferred_language"}, {"users a/b: id"}, {"apps a1", "redirect_uris[1]"}, {"apps a1", "http://c.example"}, {"apps a1", "javascript:"}, {"apps a1", "origin", "/path"}} {
 		if !r.loses(words...) {
 			t.Errorf("there is no report of %q in %q", words, r.lost)
 		}
