@@ -233,6 +233,10 @@ func (k *keycloak) visit(at visit) {
 	case "roles.client":
 		of := k.object(at)
 		for _, client := range of.sorted() {
+			if k.isBuiltInClient(client) {
+				k.ownRoles(client, of.list(client))
+				continue
+			}
 			for _, role := range of.list(client) {
 				k.role(client, role)
 				role.done()
@@ -262,6 +266,17 @@ func (k *keycloak) ends() {
 	slices.Sort(names)
 	if len(names) > 0 {
 		k.Lost("realm", k.realm, "settings of the realm that are not carried over: "+strings.Join(names[:min(len(names), 200)], ", "))
+	}
+}
+
+// ownRoles reports the roles of a client that Keycloak made, in one line.
+func (k *keycloak) ownRoles(client string, roles []*jsonObject) {
+	var names []string
+	for _, role := range roles {
+		names = append(names, role.text("name"))
+	}
+	if len(names) > 0 {
+		k.Lost("projectRoles", client, "Keycloak made them for itself: "+strings.Join(names, ", "))
 	}
 }
 
