@@ -3,6 +3,7 @@ package foreign
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -31,7 +32,7 @@ func Keycloak(file io.ReadSeeker, options Options) (transfer.Source, error) {
 	k.handle = k.learn
 	for {
 		err := k.step()
-		if err = cmp.Or(k.err, err); err == io.EOF {
+		if err = cmp.Or(k.err, err); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			return nil, err
