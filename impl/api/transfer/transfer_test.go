@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
 	transferv1 "github.com/writ-id/writ/gen/proto/writ/transfer/v1"
 	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/api/transfer"
@@ -150,4 +153,13 @@ func cluster(t *testing.T) *servertest.Cluster {
 // rich adds what a seed cannot say.
 func rich(t *testing.T, c *servertest.Cluster) {
 	t.Helper()
+	ada := c.User("ada")
+	totp := c.Must("owner", "POST", "/resources/v3alpha/users/"+ada+"/authenticators/totp", "{}")
+	_ = totp
+	c.Must("owner", "PUT", "/resources/v3alpha/users/"+ada+"/metadata/colour", `{"metadata":{"value":"YmxhdQ=="}}`)
+	c.Must("owner", "POST", "/resources/v3alpha/identity_providers/oidc", `{"ctx":{"org":{"id":"`+c.Org("A")+`"}},"idp":{"idp":{"name":"Other"},"config":{"issuer":"https://issuer.example","clientId":"c","clientSecret":"hidden"}}}`)
+}
+
+func unmarshal(text string, into proto.Message) error {
+	return protojson.Unmarshal([]byte(text), into)
 }

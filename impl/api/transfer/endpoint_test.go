@@ -1,0 +1,346 @@
+package transfer_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	transferv1 "github.com/writ-id/writ/gen/proto/writ/transfer/v1"
+	"github.com/writ-id/writ/impl/server/servertest"
+)
+
+const (
+	exportPath, importPath, operations = "/admin/v1/export", "/admin/v1/import", "/admin/v1/operations/"
+	answered                           = `{"response_output":true}`
+)
+
+// TestSEC232_OnlyOwnersMoveData has each caller that is not one, and each token.
+func TestSEC232_OnlyOwnersMoveData(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	for user, reason := range map[string]string{
+		"manager": "OWNER_REQUIRED", "orgowner": "OWNER_REQUIRED", "nobody": "OWNER_REQUIRED", "system": "OWNER_REQUIRED", "viewer": "OWNER_REQUIRED",
+	} {
+		for path, body := range map[string]string{exportPath: answered, importPath: `{"data_orgsv1":{}}`} {
+			c.Refused(user, "POST", path, body, http.StatusForbidden, reason)
+		}
+		c.Refused(user, "GET", operations+"x", "", http.StatusForbidden, reason)
+		c.Refused(user, "GET", operations+"x/result", "", http.StatusForbidden, reason)
+		c.Refused(user, "POST", operations+"x/_cancel", "", http.StatusForbidden, reason)
+	}
+	c.Refused("", "POST", exportPath, answered, http.StatusUnauthorized, "TOKEN_MISSING")
+	c.Refused("writ_pat_x", "POST", exportPath, answered, http.StatusUnauthorized, "TOKEN_INVALID")
+	// Of another instance.
+	c.IsRefused(c.Call(0, "a.example", "bob", "POST", exportPath, answered), "bob at a", http.StatusUnauthorized, "TOKEN_INVALID")
+	// Of a person, and of a service user with JWTs.
+	for _, one := range []struct{ sql, reason string }{
+		{"UPDATE users SET access_token_type = 2 WHERE username = 'owner'", "BEARER_USER_REQUIRED"},
+		{"UPDATE users SET access_token_type = 1, user_type = 1 WHERE username = 'owner'", "SERVICE_USER_REQUIRED"},
+	} {
+		if _, err := c.DB.Pool.Exec(t.Context(), one.sql); err != nil {
+			t.Fatal(err)
+		}
+		c.Refused("owner", "POST", exportPath, answered, http.StatusForbidden, one.reason)
+	}
+}
+
+func TestRequestsAreHeldToTheContract(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	gcs := `{"path":"p","bucket":"bucket","serviceaccount_json":"e30="}`
+	for _, one := range []struct{ path, body, field string }{
+		{exportPath, `{}`, "response_output"},
+		{exportPath, `{"response_output":false}`, "response_output"},
+		{exportPath, `{"response_output":true,"gcs_output":` + gcs + `}`, "response_output"},
+		{exportPath, `{"response_output":true,"timeout":"soon"}`, "timeout"},
+		{exportPath, `{"response_output":true,"timeout":"25h"}`, "timeout"},
+		{exportPath, `{"response_output":true,"timeout":"0s"}`, "timeout"},
+		{exportPath, `{"response_output":true,"org_ids":["nowhere"]}`, "org_ids"},
+		{exportPath, `{"response_output":true,"excluded_org_ids":["nowhere"]}`, "excluded_org_ids"},
+		{exportPath, `{"response_output":true,"org_ids":[1]}`, "org_ids.0"},
+		{exportPath, `{"gcs_output":{"path":"p","bucket":"bucket"}}`, "gcs_output"},
+		{exportPath, `{"gcs_output":{"path":"p","bucket":"bucket","serviceaccount_json":"%"}}`, "gcs_output.serviceaccount_json"},
+		{exportPath, `{"response_output":true,"withPasswords":true}`, "withPasswords"},
+		{exportPath, `[]`, ""},
+		{importPath, `{}`, "data_orgsv1"},
+		{importPath, `{"data_orgsv1":{},"data_orgsv1_gcs":` + gcs + `}`, "data_orgsv1"},
+		{importPath, `{"data_orgsv1":[]}`, "data_orgsv1"},
+		{importPath, `{"data_orgsv1":{},"data_orgsv1":{}}`, "data_orgsv1"},
+		{importPath, `{"data_orgsv1":{},"on_conflict":"perhaps"}`, "on_conflict"},
+		{importPath, `{"data_orgsv1":{"version":1,"organizations":[{"id":"o","name":""}]}}`, "organizations[0].name"},
+		{importPath, `{"data_orgsv1":{"version":1,"users":[{"id":"u","orgId":"o","username":"n","human":{},"passwordHash":"plain"}]}}`, "users[0].passwordHash"},
+		{importPath, `{"data_orgsv1":{"version":1,"users":[{"id":"u","orgId":"o","username":"n","human":{"password":{"plain":"correct horse"}}}]}}`, "users[0]"},
+		{importPath, `{"data_orgsv1":"{\"version\":1,\"users\":[{}]}"}`, "users[0].id"},
+		{importPath, `{"data_orgsv1":{"version":1}`, ""},
+		{importPath, ``, ""},
+	} {
+		got := c.Do("owner", "POST", one.path, one.body)
+		if got.Status != http.StatusBadRequest || one.field != "" && !strings.Contains(got.Body, fmt.Sprintf("%q:%q", "field", one.field)) {
+			t.Errorf("%s %s: got %d %s, want it to name %s", one.path, one.body, got.Status, got.Body, one.field)
+		}
+	}
+}
+
+// TestSecretsAreAbsentUnlessAskedFor looks for what the rows have.
+func TestSecretsAreAbsentUnlessAskedFor(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	rich(t, c)
+	for body, wanted := range map[string][]string{
+		answered: {},
+		`{"response_output":true,"with_passwords":true}`: {"passwordHash"},
+		`{"response_output":true,"with_secrets":true}`:   {"secretHash"},
+		`{"response_output":true,"with_otp":true}`:       {"secret"},
+	} {
+		got := c.Must("owner", "POST", exportPath, body)
+		for _, name := range []string{"passwordHash", "secretHash", "secret", "clientSecret"} {
+			want := 0
+			for _, one := range wanted {
+				if one == name {
+					want = 1
+				}
+			}
+			if n := strings.Count(got.Body, `"`+name+`":"`); min(n, 1) != want {
+				t.Errorf("%s: %s is there %d times\n%s", body, name, n, got.Body)
+			}
+		}
+	}
+	if got := c.Must("owner", "POST", exportPath, answered); !strings.Contains(got.Body, `"OTP_NOT_ASKED_FOR"`) || !strings.Contains(got.Body, `"kind":"personalAccessTokens"`) {
+		t.Errorf("the summary does not say what stays: %s", got.Body)
+	}
+}
+
+// TestAnExportIsOfWhatIsAskedFor has a grant across organizations, which one alone leaves out.
+func TestAnExportIsOfWhatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	a, a2 := c.Org("A"), c.Org("A2")
+	for body, want := range map[string][2]bool{
+		`{"response_output":true,"org_ids":["` + a + `"]}`:                                               {true, false},
+		`{"response_output":true,"excluded_org_ids":["` + a + `"]}`:                                      {false, true},
+		`{"response_output":true,"org_ids":["` + a + `","` + a2 + `"],"excluded_org_ids":["` + a + `"]}`: {false, true},
+		answered: {true, true},
+	} {
+		var file struct{ Organizations, Users []struct{ ID, OrgID string } }
+		if err := json.Unmarshal([]byte(c.Must("owner", "POST", exportPath, body).Body), &file); err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]bool{}
+		for _, org := range file.Organizations {
+			got[org.ID] = true
+		}
+		for _, user := range file.Users {
+			if !got[user.OrgID] {
+				t.Errorf("%s: a user of %s", body, user.OrgID)
+			}
+		}
+		if got[a] != want[0] || got[a2] != want[1] {
+			t.Errorf("%s: got %v", body, got)
+		}
+	}
+}
+
+const file = `{"version":1,"organizations":[{"id":"moved","name":"Moved"}],"users":[{"id":"u","orgId":"moved","username":"ada","human":{"email":{"address":"ada@moved.example","isVerified":true}},
+	"passwordHash":"$2b$10$qvj5SgIFUA/fzP7GXgGh.OVCGyHgwkHxBMoHu.XUZQgpMkhGSQVV2"}],"userMetadata":[{"userId":"nobody","id":"k","value":"AAE=","orgId":"moved"}],"more":[1]}`
+
+func report(t *testing.T, got servertest.Reply) *transferv1.ImportReport {
+	t.Helper()
+	report := &transferv1.ImportReport{}
+	if err := unmarshal(got.Body, report); err != nil {
+		t.Fatalf("%v: %s", err, got.Body)
+	}
+	return report
+}
+
+// TestDataIsTakenAsAnObjectAndAsAText imports the same both ways.
+func TestDataIsTakenAsAnObjectAndAsAText(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	text, err := json.Marshal(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []string{
+		`{"dry_run":true,"data_orgsv1":` + file + `,"timeout":"1m"}`,
+		`{"timeout":"1m","data_orgsv1":` + string(text) + `,"dry_run":true}`,
+		`{"timeout":"1m","data_orgsv1":` + strings.ReplaceAll(string(text), "Moved", `Moved \u00df \ud83d\ude00`) + `,"dry_run":true}`,
+		`{"data_orgsv1":` + file + `}`,
+	} {
+		got := report(t, c.Must("owner", "POST", importPath, body))
+		if len(got.GetOutcomes()) != 3 || got.GetOutcomes()[0].GetCreated() != 1 || got.GetOutcomes()[1].GetCreated() != 1 || got.GetTotalNotCarried() != 1 ||
+			got.GetNotCarried()[0].GetReason() != "USER_NOT_FOUND" || len(got.GetIgnored()) != 1 {
+			t.Errorf("%s: got %v", body, got)
+		}
+	}
+	// What is there already refuses all of it, and says so with the report.
+	got := c.Do("owner", "POST", importPath, `{"data_orgsv1":`+strings.ReplaceAll(file, `"u"`, `"other"`)+`}`)
+	if got.Status != http.StatusConflict || !strings.Contains(got.Body, `"IMPORT_CONFLICT"`) || !strings.Contains(got.Body, "writ.transfer.v1.ImportReport") || !strings.Contains(got.Body, "NAME_TAKEN") {
+		t.Errorf("got %d %s", got.Status, got.Body)
+	}
+}
+
+// TestAnImportedPasswordSignsIn and is hashed anew by that.
+func TestAnImportedPasswordSignsIn(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	c.Must("owner", "POST", importPath, `{"data_orgsv1":`+file+`}`)
+	hash := func() string { return c.Value("SELECT password_hash FROM users WHERE id = 'u'") }
+	before := hash()
+	const sessions = "/resources/v3alpha/sessions"
+	c.Refused("owner", "POST", sessions, `{"checks":{"user":{"userId":"u"},"password":{"password":"wrong"}}}`, http.StatusBadRequest, "PASSWORD_INVALID")
+	c.Must("owner", "POST", sessions, `{"checks":{"user":{"userId":"u"},"password":{"password":"correct horse"}}}`)
+	if after := hash(); after == before || !strings.HasPrefix(after, "$argon2id$") {
+		t.Errorf("the hash stayed %s", after)
+	}
+	if got := c.Value("SELECT count(*) FROM events WHERE aggregate_id = 'u' AND event_type = 'user.imported'"); got != "1" {
+		t.Errorf("%s events say that it was imported", got)
+	}
+}
+
+// TestSEC219_AnIDIsNeverUsedAgain imports what was deleted.
+func TestSEC219_AnIDIsNeverUsedAgain(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	c.Must("owner", "POST", importPath, `{"data_orgsv1":`+file+`}`)
+	c.Must("owner", "DELETE", "/resources/v3alpha/users/u", "")
+	got := report(t, c.Must("owner", "POST", importPath, `{"on_conflict":"skip","data_orgsv1":`+file+`}`))
+	if got.GetNotCarried()[0].GetReason() == "ID_USED" || got.GetNotCarried()[1].GetReason() == "ID_USED" {
+		return
+	}
+	t.Errorf("got %v", got)
+}
+
+// TestATimeoutLeavesNothing ends an import by itself, and an export.
+func TestATimeoutLeavesNothing(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	c.Refused("owner", "POST", exportPath, `{"response_output":true,"timeout":"1ns"}`, http.StatusRequestTimeout, "TIMEOUT")
+	tx, err := c.DB.Pool.Begin(t.Context()) // who keeps the import waiting
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE memberships, users IN ACCESS EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan servertest.Reply)
+	go func() { got <- c.Do("owner", "POST", importPath, `{"timeout":"300ms","data_orgsv1":`+file+`}`) }()
+	reply := <-got
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if reply.Status != http.StatusRequestTimeout && reply.Status != http.StatusServiceUnavailable {
+		t.Errorf("got %d %s", reply.Status, reply.Body)
+	}
+	if n := c.Value("SELECT count(*) FROM organizations WHERE id = 'moved'"); n != "0" {
+		t.Error("something is left")
+	}
+}
+
+// until asks how far an operation is until it is in another state than running.
+func until(t *testing.T, c *servertest.Cluster, id string) *transferv1.TransferOperation {
+	t.Helper()
+	for range 600 {
+		operation := &transferv1.TransferOperation{}
+		if err := unmarshal(c.Must("owner", "GET", operations+id, "").Body, operation); err != nil {
+			t.Fatal(err)
+		}
+		if operation.GetState() != transferv1.OperationState_OPERATION_STATE_RUNNING {
+			return operation
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatal("it never ended")
+	return nil
+}
+
+func begin(t *testing.T, c *servertest.Cluster, path, body string) string {
+	t.Helper()
+	got := c.Do("owner", "POST", path, body)
+	operation := &transferv1.TransferOperation{}
+	if err := unmarshal(got.Body, operation); err != nil || got.Status != http.StatusAccepted {
+		t.Fatalf("%d %s: %v", got.Status, got.Body, err)
+	}
+	return operation.GetId()
+}
+
+// TestOperationsRunByThemselves exports and imports so, and reads the result by range on
+// another node.
+func TestOperationsRunByThemselves(t *testing.T) {
+	t.Parallel()
+	c := servertest.New(t, 2, nil)
+	id := begin(t, c, exportPath, `{"response_output":true,"async":true}`)
+	operation := until(t, c, id)
+	if operation.GetState() != transferv1.OperationState_OPERATION_STATE_SUCCEEDED || operation.GetSize() == 0 || operation.GetSummary() == nil {
+		t.Fatalf("got %v", operation)
+	}
+	whole := c.Call(1, "a.example", "owner", "GET", operations+id+"/result", "")
+	part := c.With(http.Header{"Range": {"bytes=10-19"}}).Call(1, "a.example", "owner", "GET", operations+id+"/result", "")
+	if uint64(len(whole.Body)) != operation.GetSize() || part.Status != http.StatusPartialContent || part.Body != whole.Body[10:20] {
+		t.Errorf("got %d bytes of %d, and %d %q", len(whole.Body), operation.GetSize(), part.Status, part.Body)
+	}
+	beyond := c.With(http.Header{"Range": {"bytes=99999999-"}}).Call(1, "a.example", "owner", "GET", operations+id+"/result", "")
+	c.IsRefused(beyond, "beyond the end", http.StatusRequestedRangeNotSatisfiable, "OUT_OF_RANGE")
+	if sealed := c.Value("SELECT content::text FROM operation_chunks"); strings.Contains(sealed, fmt.Sprintf("%x", "organizations")) {
+		t.Error("the result is not sealed")
+	}
+
+	id = begin(t, c, importPath, `{"async":true,"data_orgsv1":`+file+`}`)
+	if operation = until(t, c, id); operation.GetState() != transferv1.OperationState_OPERATION_STATE_SUCCEEDED || operation.GetReport().GetTotalNotCarried() != 1 {
+		t.Errorf("got %v", operation)
+	}
+	c.Refused("owner", "GET", operations+id+"/result", "", http.StatusBadRequest, "NO_RESULT")
+	id = begin(t, c, importPath, `{"async":true,"data_orgsv1":`+file+`}`)
+	if operation = until(t, c, id); operation.GetState() != transferv1.OperationState_OPERATION_STATE_FAILED || operation.GetError().GetReason() != "IMPORT_CONFLICT" || len(operation.GetReport().GetNotCarried()) == 0 {
+		t.Errorf("got %v", operation)
+	}
+	c.Refused("owner", "GET", operations+"nothing", "", http.StatusNotFound, "OPERATION_NOT_FOUND")
+	c.IsRefused(c.Call(0, "b.example", "bob", "GET", operations+id, ""), "of another instance", http.StatusNotFound, "OPERATION_NOT_FOUND")
+}
+
+// TestAnOperationIsCancelled in the middle, on another node.
+func TestAnOperationIsCancelled(t *testing.T) {
+	t.Parallel()
+	c := servertest.New(t, 2, nil)
+	tx, err := c.DB.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock(hashtextextended('import/' || $1::text, 0))", c.Instance("a")); err != nil {
+		t.Fatal(err)
+	}
+	id := begin(t, c, importPath, `{"async":true,"data_orgsv1":`+file+`}`)
+	if got := c.Call(1, "a.example", "owner", "POST", operations+id+"/_cancel", ""); got.Status != http.StatusOK {
+		t.Fatalf("got %d %s", got.Status, got.Body)
+	}
+	operation := until(t, c, id)
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if operation.GetState() != transferv1.OperationState_OPERATION_STATE_CANCELED {
+		t.Errorf("got %v", operation)
+	}
+	if n := c.Value("SELECT count(*) FROM organizations WHERE id = 'moved'"); n != "0" {
+		t.Error("something is left")
+	}
+}
+
+// TestREL020_AnOperationEndsWithItsNode has one whose node is gone.
+func TestREL020_AnOperationEndsWithItsNode(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	s := service(t, c)
+	if _, err := c.DB.Pool.Exec(t.Context(), `INSERT INTO operations (instance_id, id, type, state, creator, lease_end, creation_date, change_date, expiration_date)
+		VALUES ($1, 'lost', 2, 1, 'x', now() - interval '1 second', now(), now(), now() + interval '1 day'), ($1, 'old', 2, 2, 'x', now(), now(), now(), now() - interval '1 second')`, c.Instance("a")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Task().Do(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if operation := until(t, c, "lost"); operation.GetError().GetReason() != "NODE_GONE" {
+		t.Errorf("got %v", operation)
+	}
+	c.Refused("owner", "GET", operations+"old", "", http.StatusNotFound, "OPERATION_NOT_FOUND")
+}
