@@ -18,6 +18,7 @@ func newExport() *cobra.Command {
 	var request transfer.ExportRequest
 	var output, operation string
 	var timeout time.Duration
+	var seeds seedFlags
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Write organizations with all that is theirs to a file",
@@ -37,12 +38,16 @@ and passkeys; what else was left behind is printed at the end, with the reason.
 The server exports by itself and keeps the result for a day; the download goes on
 where a connection broke. Ctrl-C ends the export too.
 
+With --as-seed the file is a seed file, for people: ` + "`writ apply`" + ` makes of it what it says,
+and nothing where all of that is. What a seed file cannot hold is printed.
+
 The token has to be a personal access token of a service user with the role
 IAM_OWNER. Without --url the server is the ` + "`writ dev`" + ` that runs here, as its
 administrator.`,
 		Example: `  writ export --output everything.json.zst
   writ export --org 3f1c… --with-passwords --recipient age1… --output tenant.json.zst.age
   writ export --exclude-org 77aa… --output - | jq '.users | length'
+  writ export --org 3f1c… --with-passwords --as-seed --output seed.yaml
   WRIT_TOKEN_FILE=token writ export --url https://id.example --output tenant.json.zst`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -61,7 +66,11 @@ administrator.`,
 			if (request.WithPasswords || request.WithOTP || request.WithSecrets) && !keys.Encrypt() {
 				c.Tell("the file will hold secrets: --recipient or --passphrase-file encrypts it")
 			}
-			summary, err := c.Export(cmd.Context(), request, operation, out)
+			export := func() (*transfer.Summary, error) { return c.Export(cmd.Context(), request, operation, out) }
+			if seeds.asked {
+				export = func() (*transfer.Summary, error) { return seeds.export(cmd.Context(), c, request, operation, out) }
+			}
+			summary, err := export()
 			if err != nil {
 				return err
 			}
@@ -73,6 +82,7 @@ administrator.`,
 		},
 	}
 	on.add(cmd.Flags())
+	seeds.add(cmd.Flags())
 	cmd.Flags().StringVarP(&output, "output", "o", "", "the file to write; - is standard output")
 	cmd.Flags().StringSliceVar(&request.OrgIDs, "org", nil, "ID of an organization to export; may be repeated; all when there is none")
 	cmd.Flags().StringSliceVar(&request.ExcludedOrgIDs, "exclude-org", nil, "ID of an organization to leave out; may be repeated")

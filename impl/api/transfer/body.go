@@ -147,7 +147,8 @@ func (u *upload) parse() error {
 	if s.space(); s.err == nil && !s.ended() {
 		s.fail("there is something after the JSON object")
 	}
-	u.rest = append(rest, '}')
+	rest = append(rest, '}')
+	u.rest = rest
 	return s.err
 }
 

@@ -270,6 +270,7 @@ func (e *Endpoint) fetch(ctx context.Context, body *upload, from bucket.Place, l
 func (e *Endpoint) importFile(ctx context.Context, data *io.SectionReader, plan Plan, progress Progress) (*transferv1.ImportReport, error) {
 	var ignored []string
 	var lost []*transferv1.Lost
+	var losses uint64
 	source := transfer.Source(transfer.NewReader(data, storage.Moved, func(member string) {
 		if len(ignored) < maxLost {
 			ignored = append(ignored, member)
@@ -278,7 +279,9 @@ func (e *Endpoint) importFile(ctx context.Context, data *io.SectionReader, plan 
 	if ofOthers(data) {
 		source = foreign.Zitadel(data, foreign.Options{
 			Lost: func(kind, id, reason string) {
-				lost = append(lost, &transferv1.Lost{Kind: kind, Id: id, Reason: "NOT_CARRIED", Message: reason})
+				if losses++; losses <= maxLost {
+					lost = append(lost, &transferv1.Lost{Kind: kind, Id: id, Reason: "NOT_CARRIED", Message: reason})
+				}
 			},
 			Ignored: func(member string, _ int) { ignored = append(ignored, member) },
 		})
@@ -286,7 +289,7 @@ func (e *Endpoint) importFile(ctx context.Context, data *io.SectionReader, plan 
 	report, err := e.Import(ctx, source, plan, progress)
 	if report != nil {
 		report.Ignored = ignored
-		report.TotalNotCarried += uint64(len(lost))
+		report.TotalNotCarried += losses
 		report.NotCarried = append(report.GetNotCarried(), lost[:min(len(lost), max(0, maxLost-len(report.GetNotCarried())))]...)
 	}
 	return report, err

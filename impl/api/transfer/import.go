@@ -53,7 +53,7 @@ var errDry = errors.New("transfer: a dry run")
 // Import stores all that a source has, or nothing. It returns a report also when what is
 // there already is in the way.
 func (s *Service) Import(ctx context.Context, from transfer.Source, plan Plan, progress Progress) (*transferv1.ImportReport, error) {
-	in := &importing{Service: s, Plan: plan, progress: progress, staged: map[*transfer.Kind]int64{}, report: &transferv1.ImportReport{ImportId: plan.ImportID, DryRun: plan.DryRun}}
+	in := &importing{Service: s, Plan: plan, progress: progress, staged: map[*transfer.Kind]int64{}, outcomes: map[place]*transferv1.Outcome{}, report: &transferv1.ImportReport{ImportId: plan.ImportID, DryRun: plan.DryRun}}
 	err := pgx.BeginFunc(ctx, s.DB.Pool, func(tx pgx.Tx) error {
 		in.tx = tx
 		if err := in.run(ctx, from); err != nil {
@@ -82,6 +82,7 @@ type importing struct {
 	tx       pgx.Tx
 	progress Progress
 	staged   map[*transfer.Kind]int64
+	outcomes map[place]*transferv1.Outcome
 	report   *transferv1.ImportReport
 	conflict bool
 	items    uint64
@@ -226,12 +227,18 @@ func (in *importing) lost(one *transferv1.Lost) {
 
 // outcome is what is reported of a kind in an organization.
 func (in *importing) outcome(orgID string, kind *transfer.Kind) *transferv1.Outcome {
-	i := slices.IndexFunc(in.report.GetOutcomes(), func(o *transferv1.Outcome) bool { return o.GetOrgId() == orgID && o.GetKind() == kind.Name })
-	if i < 0 {
-		i = len(in.report.GetOutcomes())
-		in.report.Outcomes = append(in.report.Outcomes, &transferv1.Outcome{OrgId: orgID, Kind: kind.Name})
+	at := place{orgID, kind}
+	if in.outcomes[at] == nil {
+		in.outcomes[at] = &transferv1.Outcome{OrgId: orgID, Kind: kind.Name}
+		in.report.Outcomes = append(in.report.Outcomes, in.outcomes[at])
 	}
-	return in.report.GetOutcomes()[i]
+	return in.outcomes[at]
+}
+
+// place is a list of the file, and an organization.
+type place struct {
+	orgID string
+	kind  *transfer.Kind
 }
 
 // store stores what of a kind can be.

@@ -36,7 +36,7 @@ func because(ctx context.Context, err error) error {
 
 // schemas are those of the requests, as the contract has them.
 var schemas = sync.OnceValues(func() (openapi3.Schemas, error) {
-	spec, err := admin.GetSwagger()
+	spec, err := admin.GetSpec()
 	if err != nil {
 		return nil, err
 	}

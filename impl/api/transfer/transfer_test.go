@@ -93,7 +93,10 @@ func load(t *testing.T, s *transfer.Service, text string, plan transfer.Plan) (*
 }
 
 // items is an export without the summary of it.
-func items(text string) string { return text[:strings.Index(text, "\"summary\"")] }
+func items(text string) string {
+	before, _, _ := strings.Cut(text, "\"summary\"")
+	return before
+}
 
 func TestWhatIsImportedIsExportedAgain(t *testing.T) {
 	t.Parallel()

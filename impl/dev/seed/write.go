@@ -51,7 +51,7 @@ func Write(ctx context.Context, to io.Writer, source transfer.Source, as As) err
 	}
 	for {
 		kind, item, err := source.Next(ctx)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -154,18 +154,16 @@ func (a *auth0) hash(o *jsonObject, user *transferv1.TransferUser) {
 	algorithm, hash, salt := of.text("algorithm"), of.member("hash"), of.member("salt")
 	value := hash.text("value")
 	key, salted := encoded(value, either(hash.text("encoding"), "hex")), encoded(salt.text("value"), either(salt.text("encoding"), "utf8"))
-	written := value
-	switch {
-	case algorithm == "scrypt":
+	var written string
+	switch algorithm {
+	case "scrypt":
 		written = scryptHash(of.number("cost"), of.number("blockSize"), of.number("parallelization"), salted, key)
-	case algorithm == "pbkdf2" || algorithm == "argon2" || algorithm == "bcrypt": // written as others do
+	case "pbkdf2", "argon2", "bcrypt": // written as others do
 		written = withoutLength(value)
 	default:
 		written = "$" + algorithm + "$"
 	}
-	if a.password(user, written) && salt.has("position") {
-		salt.ignore("position")
-	}
+	a.password(user, written)
 	of.ignore("keylen", "cost", "blockSize", "parallelization", "password")
 	salt.ignore("position")
 	hash.ignore("digest", "key")

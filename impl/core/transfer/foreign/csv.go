@@ -82,7 +82,7 @@ func (c *table) wrong(err error) error {
 	if broken, ok := errors.AsType[*csv.ParseError](err); ok {
 		return malformed(fmt.Sprintf("line %d, column %d", broken.Line, broken.Column), "%v", broken.Err)
 	}
-	if err == io.EOF && c.columns == nil {
+	if errors.Is(err, io.EOF) && c.columns == nil {
 		return malformed("", "it is empty: its first line names the columns")
 	}
 	return err

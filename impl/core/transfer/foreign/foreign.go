@@ -129,7 +129,7 @@ func (r *reading) Next(ctx context.Context) (*transfer.Kind, transfer.Item, erro
 		case ctx.Err() != nil:
 			return nil, nil, ctx.Err()
 		}
-		if err := r.step(); err == io.EOF {
+		if err := r.step(); errors.Is(err, io.EOF) {
 			if r.ended = true; r.finish != nil {
 				r.finish()
 			}

@@ -2,6 +2,7 @@ package foreign_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -54,7 +55,7 @@ func readAll(format string, file io.ReadSeeker, options foreign.Options) *read {
 	}
 	for {
 		kind, item, err := source.Next(context.Background())
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return r
 		}
 		if err != nil {

@@ -3,6 +3,7 @@ package foreign
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -31,7 +32,7 @@ func Keycloak(file io.ReadSeeker, options Options) (transfer.Source, error) {
 	k.handle = k.learn
 	for {
 		err := k.step()
-		if err = cmp.Or(k.err, err); err == io.EOF {
+		if err = cmp.Or(k.err, err); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			return nil, err
@@ -233,6 +234,10 @@ func (k *keycloak) visit(at visit) {
 	case "roles.client":
 		of := k.object(at)
 		for _, client := range of.sorted() {
+			if k.isBuiltInClient(client) {
+				k.ownRoles(client, of.list(client))
+				continue
+			}
 			for _, role := range of.list(client) {
 				k.role(client, role)
 				role.done()
@@ -262,6 +267,17 @@ func (k *keycloak) ends() {
 	slices.Sort(names)
 	if len(names) > 0 {
 		k.Lost("realm", k.realm, "settings of the realm that are not carried over: "+strings.Join(names[:min(len(names), 200)], ", "))
+	}
+}
+
+// ownRoles reports the roles of a client that Keycloak made, in one line.
+func (k *keycloak) ownRoles(client string, roles []*jsonObject) {
+	var names []string
+	for _, role := range roles {
+		names = append(names, role.text("name"))
+	}
+	if len(names) > 0 {
+		k.Lost("projectRoles", client, "Keycloak made them for itself: "+strings.Join(names, ", "))
 	}
 }
 

@@ -41,7 +41,7 @@ type zitadelOrg struct {
 }
 
 // maxEarly bounds what may come before the ID of its organization, in bytes of the file.
-const maxEarly = 8 << 20
+const maxEarly = 2 << 20
 
 // zitadelLists are the lists of an organization, and what is read of each.
 var zitadelLists = map[string]func(*zitadel, *jsonObject){

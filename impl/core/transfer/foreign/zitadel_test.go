@@ -97,7 +97,7 @@ func TestUnknownMembersAreReportedOnceAndDoNoHarm(t *testing.T) {
 	for err == nil {
 		_, _, err = source.Next(t.Context())
 	}
-	if err != io.EOF {
+	if !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
 	want := map[string]int{"orgs[].humanUsers[].user.nickname": 2, "orgs[].somethingNewer": 2, "orgs[].users": 1, "orgs[].privacyPolicy.supportEmail": 1}
@@ -266,7 +266,7 @@ func TestTheMemoryOfReadingDoesNotGrowWithTheFile(t *testing.T) {
 		most, read := uint64(0), 0
 		for {
 			_, _, err := source.Next(context.Background())
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {
