@@ -23,7 +23,7 @@ var System = map[string]string{
 	"InstanceIDs": worker, "InstancesWithKeys": worker, "InstancesWithRetention": worker, "AbandonedRegistration": worker,
 
 	"SweepDeliveries": sweeps, "SweepMessages": sweeps, "SweepGrants": sweeps, "SweepRevoked": sweeps, "SweepAssertions": sweeps,
-	"SweepBrowserTries": sweeps,
+	"SweepBrowserTries": sweeps, "SweepOperations": sweeps,
 
 	"InstanceByName": system, "EventsOfTransaction": system, "NewestMessages": system,
 

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -19,23 +20,14 @@ const listed = 50
 
 // PrintReport writes what an import came to, for people.
 func PrintReport(out io.Writer, report *Report) {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ORGANIZATION\tWHAT\tCREATED\tUPDATED\tSKIPPED\tNOT CARRIED")
-	var created, updated, skipped, lost uint64
-	for _, one := range report.GetOutcomes() {
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\n", one.GetOrgId(), one.GetKind(), one.GetCreated(), one.GetUpdated(), one.GetSkipped(), one.GetNotCarried())
-		created += one.GetCreated()
-		updated += one.GetUpdated()
-		skipped += one.GetSkipped()
-		lost += one.GetNotCarried()
+	if len(report.GetOutcomes()) > 0 {
+		printOutcomes(out, report)
 	}
-	fmt.Fprintf(table, "all\t\t%d\t%d\t%d\t%d\n", created, updated, skipped, lost)
-	_ = table.Flush()
 	if n := len(report.GetNotCarried()); n > 0 {
 		fmt.Fprintln(out, "\nNot carried over:")
-		table = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		for _, one := range report.GetNotCarried()[:min(n, listed)] {
-			fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", one.GetKind(), one.GetId(), one.GetReason(), one.GetMessage())
+			fmt.Fprintf(table, "  %s\t%s\t%s\n", one.GetKind(), one.GetId(), cmp.Or(one.GetMessage(), one.GetReason()))
 		}
 		_ = table.Flush()
 		if more := max(report.GetTotalNotCarried(), uint64(n)) - uint64(min(n, listed)); more > 0 {
@@ -53,11 +45,28 @@ func PrintReport(out io.Writer, report *Report) {
 	}
 }
 
+func printOutcomes(out io.Writer, report *Report) {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ORGANIZATION\tWHAT\tCREATED\tUPDATED\tSKIPPED\tNOT CARRIED")
+	var created, updated, skipped, lost uint64
+	for _, one := range report.GetOutcomes() {
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\n", one.GetOrgId(), one.GetKind(), one.GetCreated(), one.GetUpdated(), one.GetSkipped(), one.GetNotCarried())
+		created += one.GetCreated()
+		updated += one.GetUpdated()
+		skipped += one.GetSkipped()
+		lost += one.GetNotCarried()
+	}
+	fmt.Fprintf(table, "all\t\t%d\t%d\t%d\t%d\n", created, updated, skipped, lost)
+	_ = table.Flush()
+}
+
 // PrintSummary writes what an export came to, for people.
 func PrintSummary(out io.Writer, summary *Summary) {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, one := range summary.GetCarried() {
-		fmt.Fprintf(table, "%d\t%s\n", one.GetCount(), one.GetKind())
+		if one.GetCount() > 0 {
+			fmt.Fprintf(table, "%d\t%s\n", one.GetCount(), one.GetKind())
+		}
 	}
 	_ = table.Flush()
 	if len(summary.GetBehind()) == 0 {

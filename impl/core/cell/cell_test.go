@@ -48,10 +48,9 @@ func second(t *testing.T) string {
 // world is two databases, of which one has instances.
 type world struct {
 	*testing.T
-	from, to     *pgx.Conn
-	config       cell.Config
-	key, other   *secret.MasterKey
-	began, ended chan struct{}
+	from, to   *pgx.Conn
+	config     cell.Config
+	key, other *secret.MasterKey
 }
 
 func newWorld(t *testing.T, target string) *world {
@@ -304,10 +303,10 @@ func TestNothingIsWrittenOfWhatIsFrozen(t *testing.T) {
 	}
 	copying := false
 	w.config.Progress = func(step string) {
-		switch {
-		case step == "freezing":
+		switch step {
+		case "freezing":
 			time.AfterFunc(50*time.Millisecond, func() { _, _ = before.Exec(context.Background(), "COMMIT") })
-		case step == "copying organizations":
+		case "copying organizations":
 			copying = true
 			if err := w.write(other, "a'1"); store.Fault(err) == nil || store.Fault(err).Reason != "INSTANCE_MOVING" {
 				t.Errorf("what is frozen is written: %v", err)
