@@ -52,6 +52,10 @@ func Keycloak(file io.ReadSeeker, options Options) (transfer.Source, error) {
 	if err := k.organization(); err != nil {
 		return nil, err
 	}
+	if k.id == "" { // of the files with users that an export to a folder has
+		k.id = derived("realm", k.realm)
+		return k, nil
+	}
 	k.put("projects", k.id, &transferv1.TransferProject{
 		Id: k.id, OrgId: k.OrgID, Name: either(k.shown, k.realm), ProjectRoleAssertion: true, State: object.EffectiveState_EFFECTIVE_STATE_ACTIVE,
 	})

@@ -273,6 +273,15 @@ func TestARealmComesIntoAnOrganizationThatThereIs(t *testing.T) {
 	}
 }
 
+// TestAFileOfUsersAloneIsRead has one of those that an export to a folder writes beside the realm's.
+func TestAFileOfUsersAloneIsRead(t *testing.T) {
+	t.Parallel()
+	r := readAll("keycloak", strings.NewReader(`{"realm":"acme","users":[{"id":"u1","username":"ada","realmRoles":["editor","offline_access"]}]}`), foreign.Options{OrgID: "o1"})
+	if r.err != nil || len(r.items["users"]) != 1 || len(r.items["projects"]) != 0 || !r.loses("userGrants u1", `"editor"`, "not in the file") {
+		t.Errorf("got %v, %v, %q", r.err, r.items, r.lost)
+	}
+}
+
 func TestTheOrderOfARealmDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	const users = `"users":[{"id":"u1","username":"ada","realmRoles":["editor"],"groups":["/staff"],"federatedIdentities":[{"identityProvider":"p","userId":"1","userName":"a"}]}]`
