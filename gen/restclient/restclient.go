@@ -8755,7 +8755,7 @@ type TransferIDP struct {
 	ClientID string `json:"clientId"`
 
 	// ClientSecret The secret of the client, when secrets were asked for. At most 4000 bytes.
-	ClientSecret []byte `json:"clientSecret"`
+	ClientSecret *[]byte `json:"clientSecret,omitempty"`
 
 	// CreationDate When it was made; now when it is left out.
 	CreationDate *time.Time `json:"creationDate,omitempty"`
@@ -8788,7 +8788,7 @@ type TransferIDP struct {
 	OrgID string `json:"orgId"`
 
 	// PrivateKey The private key, when secrets were asked for. At most 20000 bytes.
-	PrivateKey []byte `json:"privateKey"`
+	PrivateKey *[]byte `json:"privateKey,omitempty"`
 
 	// Scopes The scopes asked for.
 	Scopes []string `json:"scopes"`
@@ -9028,13 +9028,13 @@ type TransferSMSProvider struct {
 	Sid string `json:"sid"`
 
 	// SigningKey What these are signed with, when secrets were asked for. At most 4000 bytes.
-	SigningKey []byte `json:"signingKey"`
+	SigningKey *[]byte `json:"signingKey,omitempty"`
 
 	// StatePolicy Whether it is active.
 	StatePolicy StatePolicy `json:"statePolicy"`
 
 	// Token The token of the account, when secrets were asked for. At most 4000 bytes.
-	Token []byte `json:"token"`
+	Token *[]byte `json:"token,omitempty"`
 }
 
 // TransferSMTPProvider TransferSMTPProvider is what an organization sends e-mails with.
@@ -9046,7 +9046,7 @@ type TransferSMTPProvider struct {
 	ClientID string `json:"clientId"`
 
 	// ClientSecret The secret of the client, when secrets were asked for. At most 4000 bytes.
-	ClientSecret []byte `json:"clientSecret"`
+	ClientSecret *[]byte `json:"clientSecret,omitempty"`
 
 	// CreationDate When it was made; now when it is left out.
 	CreationDate *time.Time `json:"creationDate,omitempty"`
@@ -9070,7 +9070,7 @@ type TransferSMTPProvider struct {
 	OrgID string `json:"orgId"`
 
 	// Password The password, when secrets were asked for. At most 4000 bytes.
-	Password []byte `json:"password"`
+	Password *[]byte `json:"password,omitempty"`
 
 	// ProviderType The type: smtp or http.
 	ProviderType string `json:"providerType"`
@@ -9088,7 +9088,7 @@ type TransferSMTPProvider struct {
 	SenderName string `json:"senderName"`
 
 	// SigningKey What these are signed with, when secrets were asked for. At most 4000 bytes.
-	SigningKey []byte `json:"signingKey"`
+	SigningKey *[]byte `json:"signingKey,omitempty"`
 
 	// StatePolicy Whether it is active.
 	StatePolicy StatePolicy `json:"statePolicy"`

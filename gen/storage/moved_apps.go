@@ -184,7 +184,7 @@ var MovedApps = &transfer.Kind{
 func scanTransferApp(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
 	r := &db.App{InstanceID: at.InstanceID}
 	err := row.Scan(&r.ID, &r.OrgID, &r.ProjectID, &r.Name, &r.Type, &r.State, &r.ClientID, &r.AuthMethodType, &r.SecretHash, &r.RedirectUris, &r.PostLogoutRedirectUris, &r.ResponseTypes, &r.GrantTypes, &r.ApplicationType, &r.DevelopmentMode, &r.AccessTokenType, &r.AccessTokenRoleAssertion, &r.IDTokenRoleAssertion, &r.IDTokenUserinfoAssertion, &r.ClockSkewNanos, &r.AdditionalOrigins, &r.Trusted, &r.PlainJwtType, &r.CreationDate)
-	if !asked.Secrets {
+	if !asked.Secrets || len(r.SecretHash) == 0 {
 		r.SecretHash = nil
 	}
 	return NewTransferApp(r), err

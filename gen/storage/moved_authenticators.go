@@ -101,7 +101,7 @@ var MovedAuthenticators = &transfer.Kind{
 func scanTransferAuthenticator(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
 	r := &db.Authenticator{InstanceID: at.InstanceID}
 	err := row.Scan(&r.ID, &r.OrgID, &r.UserID, &r.Type, &r.Address, &r.IsVerified, &r.Secret, &r.CreationDate)
-	if !asked.OTP {
+	if !asked.OTP || len(r.Secret) == 0 {
 		r.Secret = nil
 	}
 	if err == nil {

@@ -52,8 +52,8 @@ func AssignTransferIDP(r *db.Idp, m *v1.TransferIDP) {
 	if v0 := m.GetClientId(); v0 != "" {
 		r.ClientID = v0
 	}
-	if v0 := m.GetClientSecret(); len(v0) > 0 {
-		r.ClientSecret = v0
+	if m.ClientSecret != nil {
+		r.ClientSecret = m.GetClientSecret()
 	}
 	if v0 := m.GetScopes(); len(v0) > 0 {
 		r.Scopes = v0
@@ -88,8 +88,8 @@ func AssignTransferIDP(r *db.Idp, m *v1.TransferIDP) {
 	if v0 := m.GetKeyId(); v0 != "" {
 		r.KeyID = v0
 	}
-	if v0 := m.GetPrivateKey(); len(v0) > 0 {
-		r.PrivateKey = v0
+	if m.PrivateKey != nil {
+		r.PrivateKey = m.GetPrivateKey()
 	}
 	if v0 := m.GetCreationDate(); v0 != nil {
 		r.CreationDate = v0.AsTime().Truncate(time.Microsecond)
@@ -165,14 +165,14 @@ var MovedIdps = &transfer.Kind{
 	Missing: []string{
 		`UPDATE staged_idps s SET why = 'ORGANIZATION_NOT_FOUND' WHERE s.why IS NULL AND s.org_id IS NOT NULL AND NOT EXISTS (SELECT FROM organizations r WHERE r.instance_id = $1 AND r.id = s.org_id)`,
 	},
-	Insert: `WITH n AS (INSERT INTO idps AS t (instance_id, id, org_id, type, name, name_folded, state_policy, is_linking_allowed, is_creation_allowed, is_auto_creation, is_auto_update, auto_linking, client_id, client_secret, scopes, issuer, is_id_token_mapping, authorization_endpoint, token_endpoint, user_endpoint, id_attribute, tenant, is_email_verified, team_id, key_id, private_key, creation_date, change_date, sequence) SELECT $1, s.id, s.org_id, s.type, s.name, s.name_folded, coalesce(nullif(s.state_policy, 0), 3), s.is_linking_allowed, s.is_creation_allowed, s.is_auto_creation, s.is_auto_update, s.auto_linking, s.client_id, s.client_secret, s.scopes, s.issuer, s.is_id_token_mapping, s.authorization_endpoint, s.token_endpoint, s.user_endpoint, s.id_attribute, s.tenant, s.is_email_verified, s.team_id, s.key_id, s.private_key, s.creation_date, $2::timestamptz, nextval('events_sequence') FROM staged_idps s WHERE s.item BETWEEN $3 AND $4 AND s.why IS NULL ORDER BY s.item ON CONFLICT DO NOTHING RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'idp', n.id, 'idp.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
+	Insert: `WITH n AS (INSERT INTO idps AS t (instance_id, id, org_id, type, name, name_folded, state_policy, is_linking_allowed, is_creation_allowed, is_auto_creation, is_auto_update, auto_linking, client_id, client_secret, scopes, issuer, is_id_token_mapping, authorization_endpoint, token_endpoint, user_endpoint, id_attribute, tenant, is_email_verified, team_id, key_id, private_key, creation_date, change_date, sequence) SELECT $1, s.id, s.org_id, s.type, s.name, s.name_folded, coalesce(nullif(s.state_policy, 0), 3), s.is_linking_allowed, s.is_creation_allowed, s.is_auto_creation, s.is_auto_update, s.auto_linking, s.client_id, coalesce(s.client_secret, ''), s.scopes, s.issuer, s.is_id_token_mapping, s.authorization_endpoint, s.token_endpoint, s.user_endpoint, s.id_attribute, s.tenant, s.is_email_verified, s.team_id, s.key_id, coalesce(s.private_key, ''), s.creation_date, $2::timestamptz, nextval('events_sequence') FROM staged_idps s WHERE s.item BETWEEN $3 AND $4 AND s.why IS NULL ORDER BY s.item ON CONFLICT DO NOTHING RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'idp', n.id, 'idp.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
 	Taken: []string{
 		`UPDATE staged_idps s SET why = 'DUPLICATE' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND EXISTS (SELECT FROM staged_idps e WHERE e.id = s.id AND e.item < s.item) AND $1 <> ''`,
 		`UPDATE staged_idps s SET why = 'NAME_TAKEN' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND NOT EXISTS (SELECT FROM idps t WHERE t.instance_id = $1 AND t.id = s.id)`,
 	},
 	Update: []string{
-		`UPDATE staged_idps s SET why = 'UNCHANGED' FROM idps t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.id = s.id AND (t.type, t.name, t.name_folded, t.state_policy, t.is_linking_allowed, t.is_creation_allowed, t.is_auto_creation, t.is_auto_update, t.auto_linking, t.client_id, t.client_secret, t.scopes, t.issuer, t.is_id_token_mapping, t.authorization_endpoint, t.token_endpoint, t.user_endpoint, t.id_attribute, t.tenant, t.is_email_verified, t.team_id, t.key_id, t.private_key) IS NOT DISTINCT FROM (s.type, s.name, s.name_folded, coalesce(nullif(s.state_policy, 0), 3), s.is_linking_allowed, s.is_creation_allowed, s.is_auto_creation, s.is_auto_update, s.auto_linking, s.client_id, CASE WHEN s.client_secret = '' THEN t.client_secret ELSE s.client_secret END, s.scopes, s.issuer, s.is_id_token_mapping, s.authorization_endpoint, s.token_endpoint, s.user_endpoint, s.id_attribute, s.tenant, s.is_email_verified, s.team_id, s.key_id, CASE WHEN s.private_key = '' THEN t.private_key ELSE s.private_key END)`,
-		`WITH n AS (UPDATE idps t SET type = s.type, name = s.name, name_folded = s.name_folded, state_policy = coalesce(nullif(s.state_policy, 0), 3), is_linking_allowed = s.is_linking_allowed, is_creation_allowed = s.is_creation_allowed, is_auto_creation = s.is_auto_creation, is_auto_update = s.is_auto_update, auto_linking = s.auto_linking, client_id = s.client_id, client_secret = CASE WHEN s.client_secret = '' THEN t.client_secret ELSE s.client_secret END, scopes = s.scopes, issuer = s.issuer, is_id_token_mapping = s.is_id_token_mapping, authorization_endpoint = s.authorization_endpoint, token_endpoint = s.token_endpoint, user_endpoint = s.user_endpoint, id_attribute = s.id_attribute, tenant = s.tenant, is_email_verified = s.is_email_verified, team_id = s.team_id, key_id = s.key_id, private_key = CASE WHEN s.private_key = '' THEN t.private_key ELSE s.private_key END, change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_idps s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.id = s.id AND (t.type, t.name, t.name_folded, t.state_policy, t.is_linking_allowed, t.is_creation_allowed, t.is_auto_creation, t.is_auto_update, t.auto_linking, t.client_id, t.client_secret, t.scopes, t.issuer, t.is_id_token_mapping, t.authorization_endpoint, t.token_endpoint, t.user_endpoint, t.id_attribute, t.tenant, t.is_email_verified, t.team_id, t.key_id, t.private_key) IS DISTINCT FROM (s.type, s.name, s.name_folded, coalesce(nullif(s.state_policy, 0), 3), s.is_linking_allowed, s.is_creation_allowed, s.is_auto_creation, s.is_auto_update, s.auto_linking, s.client_id, CASE WHEN s.client_secret = '' THEN t.client_secret ELSE s.client_secret END, s.scopes, s.issuer, s.is_id_token_mapping, s.authorization_endpoint, s.token_endpoint, s.user_endpoint, s.id_attribute, s.tenant, s.is_email_verified, s.team_id, s.key_id, CASE WHEN s.private_key = '' THEN t.private_key ELSE s.private_key END) RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'idp', n.id, 'idp.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
+		`UPDATE staged_idps s SET why = 'UNCHANGED' FROM idps t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.id = s.id AND (t.type, t.name, t.name_folded, t.state_policy, t.is_linking_allowed, t.is_creation_allowed, t.is_auto_creation, t.is_auto_update, t.auto_linking, t.client_id, t.client_secret, t.scopes, t.issuer, t.is_id_token_mapping, t.authorization_endpoint, t.token_endpoint, t.user_endpoint, t.id_attribute, t.tenant, t.is_email_verified, t.team_id, t.key_id, t.private_key) IS NOT DISTINCT FROM (s.type, s.name, s.name_folded, coalesce(nullif(s.state_policy, 0), 3), s.is_linking_allowed, s.is_creation_allowed, s.is_auto_creation, s.is_auto_update, s.auto_linking, s.client_id, coalesce(s.client_secret, t.client_secret), s.scopes, s.issuer, s.is_id_token_mapping, s.authorization_endpoint, s.token_endpoint, s.user_endpoint, s.id_attribute, s.tenant, s.is_email_verified, s.team_id, s.key_id, coalesce(s.private_key, t.private_key))`,
+		`WITH n AS (UPDATE idps t SET type = s.type, name = s.name, name_folded = s.name_folded, state_policy = coalesce(nullif(s.state_policy, 0), 3), is_linking_allowed = s.is_linking_allowed, is_creation_allowed = s.is_creation_allowed, is_auto_creation = s.is_auto_creation, is_auto_update = s.is_auto_update, auto_linking = s.auto_linking, client_id = s.client_id, client_secret = coalesce(s.client_secret, t.client_secret), scopes = s.scopes, issuer = s.issuer, is_id_token_mapping = s.is_id_token_mapping, authorization_endpoint = s.authorization_endpoint, token_endpoint = s.token_endpoint, user_endpoint = s.user_endpoint, id_attribute = s.id_attribute, tenant = s.tenant, is_email_verified = s.is_email_verified, team_id = s.team_id, key_id = s.key_id, private_key = coalesce(s.private_key, t.private_key), change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_idps s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.id = s.id AND (t.type, t.name, t.name_folded, t.state_policy, t.is_linking_allowed, t.is_creation_allowed, t.is_auto_creation, t.is_auto_update, t.auto_linking, t.client_id, t.client_secret, t.scopes, t.issuer, t.is_id_token_mapping, t.authorization_endpoint, t.token_endpoint, t.user_endpoint, t.id_attribute, t.tenant, t.is_email_verified, t.team_id, t.key_id, t.private_key) IS DISTINCT FROM (s.type, s.name, s.name_folded, coalesce(nullif(s.state_policy, 0), 3), s.is_linking_allowed, s.is_creation_allowed, s.is_auto_creation, s.is_auto_update, s.auto_linking, s.client_id, coalesce(s.client_secret, t.client_secret), s.scopes, s.issuer, s.is_id_token_mapping, s.authorization_endpoint, s.token_endpoint, s.user_endpoint, s.id_attribute, s.tenant, s.is_email_verified, s.team_id, s.key_id, coalesce(s.private_key, t.private_key)) RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'idp', n.id, 'idp.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
 		`UPDATE staged_idps SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
 	},
 	Outcome: `SELECT org_id, coalesce(why, ''), count(*) FROM staged_idps GROUP BY 1, 2 ORDER BY 1, 2`,
@@ -182,13 +182,13 @@ var MovedIdps = &transfer.Kind{
 func scanTransferIDP(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
 	r := &db.Idp{InstanceID: at.InstanceID}
 	err := row.Scan(&r.ID, &r.OrgID, &r.Type, &r.Name, &r.StatePolicy, &r.IsLinkingAllowed, &r.IsCreationAllowed, &r.IsAutoCreation, &r.IsAutoUpdate, &r.AutoLinking, &r.ClientID, &r.ClientSecret, &r.Scopes, &r.Issuer, &r.IsIDTokenMapping, &r.AuthorizationEndpoint, &r.TokenEndpoint, &r.UserEndpoint, &r.IDAttribute, &r.Tenant, &r.IsEmailVerified, &r.TeamID, &r.KeyID, &r.PrivateKey, &r.CreationDate)
-	if !asked.Secrets {
+	if !asked.Secrets || len(r.ClientSecret) == 0 {
 		r.ClientSecret = nil
 	}
 	if err == nil {
 		err = transfer.Open(at.Sealer, &r.ClientSecret, secret.Place("idps", r.InstanceID, r.ID))
 	}
-	if !asked.Secrets {
+	if !asked.Secrets || len(r.PrivateKey) == 0 {
 		r.PrivateKey = nil
 	}
 	if err == nil {
@@ -213,5 +213,5 @@ func valuesTransferIDP(item transfer.Item, at transfer.Arrival) ([]any, error) {
 	if err := transfer.Seal(at.Sealer, &r.PrivateKey, secret.Place("idps", r.InstanceID, r.ID)); err != nil {
 		return nil, err
 	}
-	return []any{r.ID, r.OrgID, r.Type, r.Name, resource.Fold(r.Name), r.StatePolicy, r.IsLinkingAllowed, r.IsCreationAllowed, r.IsAutoCreation, r.IsAutoUpdate, r.AutoLinking, r.ClientID, resource.NotNull(r.ClientSecret), resource.NotNull(r.Scopes), r.Issuer, r.IsIDTokenMapping, r.AuthorizationEndpoint, r.TokenEndpoint, r.UserEndpoint, r.IDAttribute, r.Tenant, r.IsEmailVerified, r.TeamID, r.KeyID, resource.NotNull(r.PrivateKey), r.CreationDate}, nil
+	return []any{r.ID, r.OrgID, r.Type, r.Name, resource.Fold(r.Name), r.StatePolicy, r.IsLinkingAllowed, r.IsCreationAllowed, r.IsAutoCreation, r.IsAutoUpdate, r.AutoLinking, r.ClientID, r.ClientSecret, resource.NotNull(r.Scopes), r.Issuer, r.IsIDTokenMapping, r.AuthorizationEndpoint, r.TokenEndpoint, r.UserEndpoint, r.IDAttribute, r.Tenant, r.IsEmailVerified, r.TeamID, r.KeyID, r.PrivateKey, r.CreationDate}, nil
 }

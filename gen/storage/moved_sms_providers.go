@@ -37,8 +37,8 @@ func AssignTransferSMSProvider(r *db.SmsProvider, m *v1.TransferSMSProvider) {
 	if v0 := m.GetSid(); v0 != "" {
 		r.Sid = v0
 	}
-	if v0 := m.GetToken(); len(v0) > 0 {
-		r.Token = v0
+	if m.Token != nil {
+		r.Token = m.GetToken()
 	}
 	if m.SenderNumber != nil {
 		column := m.GetSenderNumber()
@@ -51,8 +51,8 @@ func AssignTransferSMSProvider(r *db.SmsProvider, m *v1.TransferSMSProvider) {
 	if v0 := m.GetEndpoint(); v0 != "" {
 		r.Endpoint = v0
 	}
-	if v0 := m.GetSigningKey(); len(v0) > 0 {
-		r.SigningKey = v0
+	if m.SigningKey != nil {
+		r.SigningKey = m.GetSigningKey()
 	}
 	if v0 := m.GetCreationDate(); v0 != nil {
 		r.CreationDate = v0.AsTime().Truncate(time.Microsecond)
@@ -108,14 +108,14 @@ var MovedSmsProviders = &transfer.Kind{
 	Missing: []string{
 		`UPDATE staged_sms_providers s SET why = 'ORGANIZATION_NOT_FOUND' WHERE s.why IS NULL AND s.org_id IS NOT NULL AND NOT EXISTS (SELECT FROM organizations r WHERE r.instance_id = $1 AND r.id = s.org_id)`,
 	},
-	Insert: `WITH n AS (INSERT INTO sms_providers AS t (instance_id, id, org_id, provider_type, name, name_folded, description, state_policy, sid, token, sender_number, messaging_service_sid, endpoint, signing_key, creation_date, change_date, sequence) SELECT $1, s.id, s.org_id, s.provider_type, s.name, s.name_folded, s.description, coalesce(nullif(s.state_policy, 0), 3), s.sid, s.token, s.sender_number, s.messaging_service_sid, s.endpoint, s.signing_key, s.creation_date, $2::timestamptz, nextval('events_sequence') FROM staged_sms_providers s WHERE s.item BETWEEN $3 AND $4 AND s.why IS NULL ORDER BY s.item ON CONFLICT DO NOTHING RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'sms_provider', n.id, 'sms.provider.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
+	Insert: `WITH n AS (INSERT INTO sms_providers AS t (instance_id, id, org_id, provider_type, name, name_folded, description, state_policy, sid, token, sender_number, messaging_service_sid, endpoint, signing_key, creation_date, change_date, sequence) SELECT $1, s.id, s.org_id, s.provider_type, s.name, s.name_folded, s.description, coalesce(nullif(s.state_policy, 0), 3), s.sid, coalesce(s.token, ''), s.sender_number, s.messaging_service_sid, s.endpoint, coalesce(s.signing_key, ''), s.creation_date, $2::timestamptz, nextval('events_sequence') FROM staged_sms_providers s WHERE s.item BETWEEN $3 AND $4 AND s.why IS NULL ORDER BY s.item ON CONFLICT DO NOTHING RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'sms_provider', n.id, 'sms.provider.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
 	Taken: []string{
 		`UPDATE staged_sms_providers s SET why = 'DUPLICATE' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND EXISTS (SELECT FROM staged_sms_providers e WHERE e.id = s.id AND e.item < s.item) AND $1 <> ''`,
 		`UPDATE staged_sms_providers s SET why = 'NAME_TAKEN' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND NOT EXISTS (SELECT FROM sms_providers t WHERE t.instance_id = $1 AND t.id = s.id)`,
 	},
 	Update: []string{
-		`UPDATE staged_sms_providers s SET why = 'UNCHANGED' FROM sms_providers t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.id = s.id AND (t.provider_type, t.name, t.name_folded, t.description, t.state_policy, t.sid, t.token, t.sender_number, t.messaging_service_sid, t.endpoint, t.signing_key) IS NOT DISTINCT FROM (s.provider_type, s.name, s.name_folded, s.description, coalesce(nullif(s.state_policy, 0), 3), s.sid, CASE WHEN s.token = '' THEN t.token ELSE s.token END, s.sender_number, s.messaging_service_sid, s.endpoint, CASE WHEN s.signing_key = '' THEN t.signing_key ELSE s.signing_key END)`,
-		`WITH n AS (UPDATE sms_providers t SET provider_type = s.provider_type, name = s.name, name_folded = s.name_folded, description = s.description, state_policy = coalesce(nullif(s.state_policy, 0), 3), sid = s.sid, token = CASE WHEN s.token = '' THEN t.token ELSE s.token END, sender_number = s.sender_number, messaging_service_sid = s.messaging_service_sid, endpoint = s.endpoint, signing_key = CASE WHEN s.signing_key = '' THEN t.signing_key ELSE s.signing_key END, change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_sms_providers s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.id = s.id AND (t.provider_type, t.name, t.name_folded, t.description, t.state_policy, t.sid, t.token, t.sender_number, t.messaging_service_sid, t.endpoint, t.signing_key) IS DISTINCT FROM (s.provider_type, s.name, s.name_folded, s.description, coalesce(nullif(s.state_policy, 0), 3), s.sid, CASE WHEN s.token = '' THEN t.token ELSE s.token END, s.sender_number, s.messaging_service_sid, s.endpoint, CASE WHEN s.signing_key = '' THEN t.signing_key ELSE s.signing_key END) RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'sms_provider', n.id, 'sms.provider.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
+		`UPDATE staged_sms_providers s SET why = 'UNCHANGED' FROM sms_providers t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.id = s.id AND (t.provider_type, t.name, t.name_folded, t.description, t.state_policy, t.sid, t.token, t.sender_number, t.messaging_service_sid, t.endpoint, t.signing_key) IS NOT DISTINCT FROM (s.provider_type, s.name, s.name_folded, s.description, coalesce(nullif(s.state_policy, 0), 3), s.sid, coalesce(s.token, t.token), s.sender_number, s.messaging_service_sid, s.endpoint, coalesce(s.signing_key, t.signing_key))`,
+		`WITH n AS (UPDATE sms_providers t SET provider_type = s.provider_type, name = s.name, name_folded = s.name_folded, description = s.description, state_policy = coalesce(nullif(s.state_policy, 0), 3), sid = s.sid, token = coalesce(s.token, t.token), sender_number = s.sender_number, messaging_service_sid = s.messaging_service_sid, endpoint = s.endpoint, signing_key = coalesce(s.signing_key, t.signing_key), change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_sms_providers s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.id = s.id AND (t.provider_type, t.name, t.name_folded, t.description, t.state_policy, t.sid, t.token, t.sender_number, t.messaging_service_sid, t.endpoint, t.signing_key) IS DISTINCT FROM (s.provider_type, s.name, s.name_folded, s.description, coalesce(nullif(s.state_policy, 0), 3), s.sid, coalesce(s.token, t.token), s.sender_number, s.messaging_service_sid, s.endpoint, coalesce(s.signing_key, t.signing_key)) RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'sms_provider', n.id, 'sms.provider.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
 		`UPDATE staged_sms_providers SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
 	},
 	Outcome: `SELECT org_id, coalesce(why, ''), count(*) FROM staged_sms_providers GROUP BY 1, 2 ORDER BY 1, 2`,
@@ -125,13 +125,13 @@ var MovedSmsProviders = &transfer.Kind{
 func scanTransferSMSProvider(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
 	r := &db.SmsProvider{InstanceID: at.InstanceID}
 	err := row.Scan(&r.ID, &r.OrgID, &r.ProviderType, &r.Name, &r.Description, &r.StatePolicy, &r.Sid, &r.Token, &r.SenderNumber, &r.MessagingServiceSid, &r.Endpoint, &r.SigningKey, &r.CreationDate)
-	if !asked.Secrets {
+	if !asked.Secrets || len(r.Token) == 0 {
 		r.Token = nil
 	}
 	if err == nil {
 		err = transfer.Open(at.Sealer, &r.Token, secret.Place("sms_providers", r.InstanceID, r.ID))
 	}
-	if !asked.Secrets {
+	if !asked.Secrets || len(r.SigningKey) == 0 {
 		r.SigningKey = nil
 	}
 	if err == nil {
@@ -156,5 +156,5 @@ func valuesTransferSMSProvider(item transfer.Item, at transfer.Arrival) ([]any, 
 	if err := transfer.Seal(at.Sealer, &r.SigningKey, secret.Place("sms_providers", r.InstanceID, r.ID)); err != nil {
 		return nil, err
 	}
-	return []any{r.ID, r.OrgID, r.ProviderType, r.Name, resource.Fold(r.Name), r.Description, r.StatePolicy, r.Sid, resource.NotNull(r.Token), r.SenderNumber, r.MessagingServiceSid, r.Endpoint, resource.NotNull(r.SigningKey), r.CreationDate}, nil
+	return []any{r.ID, r.OrgID, r.ProviderType, r.Name, resource.Fold(r.Name), r.Description, r.StatePolicy, r.Sid, r.Token, r.SenderNumber, r.MessagingServiceSid, r.Endpoint, r.SigningKey, r.CreationDate}, nil
 }

@@ -55,8 +55,8 @@ func AssignTransferSMTPProvider(r *db.SmtpProvider, m *v1.TransferSMTPProvider) 
 	if v0 := m.GetUsername(); v0 != "" {
 		r.Username = v0
 	}
-	if v0 := m.GetPassword(); len(v0) > 0 {
-		r.Password = v0
+	if m.Password != nil {
+		r.Password = m.GetPassword()
 	}
 	if v0 := m.GetTokenEndpoint(); v0 != "" {
 		r.TokenEndpoint = v0
@@ -64,8 +64,8 @@ func AssignTransferSMTPProvider(r *db.SmtpProvider, m *v1.TransferSMTPProvider) 
 	if v0 := m.GetClientId(); v0 != "" {
 		r.ClientID = v0
 	}
-	if v0 := m.GetClientSecret(); len(v0) > 0 {
-		r.ClientSecret = v0
+	if m.ClientSecret != nil {
+		r.ClientSecret = m.GetClientSecret()
 	}
 	if v0 := m.GetScopes(); len(v0) > 0 {
 		r.Scopes = v0
@@ -73,8 +73,8 @@ func AssignTransferSMTPProvider(r *db.SmtpProvider, m *v1.TransferSMTPProvider) 
 	if v0 := m.GetEndpoint(); v0 != "" {
 		r.Endpoint = v0
 	}
-	if v0 := m.GetSigningKey(); len(v0) > 0 {
-		r.SigningKey = v0
+	if m.SigningKey != nil {
+		r.SigningKey = m.GetSigningKey()
 	}
 	if v0 := m.GetCreationDate(); v0 != nil {
 		r.CreationDate = v0.AsTime().Truncate(time.Microsecond)
@@ -138,14 +138,14 @@ var MovedSmtpProviders = &transfer.Kind{
 	Missing: []string{
 		`UPDATE staged_smtp_providers s SET why = 'ORGANIZATION_NOT_FOUND' WHERE s.why IS NULL AND s.org_id IS NOT NULL AND NOT EXISTS (SELECT FROM organizations r WHERE r.instance_id = $1 AND r.id = s.org_id)`,
 	},
-	Insert: `WITH n AS (INSERT INTO smtp_providers AS t (instance_id, id, org_id, provider_type, name, name_folded, description, state_policy, sender_address, sender_name, reply_to_address, host, tls, auth, username, password, token_endpoint, client_id, client_secret, scopes, endpoint, signing_key, creation_date, change_date, sequence) SELECT $1, s.id, s.org_id, s.provider_type, s.name, s.name_folded, s.description, coalesce(nullif(s.state_policy, 0), 3), s.sender_address, s.sender_name, s.reply_to_address, s.host, s.tls, s.auth, s.username, s.password, s.token_endpoint, s.client_id, s.client_secret, s.scopes, s.endpoint, s.signing_key, s.creation_date, $2::timestamptz, nextval('events_sequence') FROM staged_smtp_providers s WHERE s.item BETWEEN $3 AND $4 AND s.why IS NULL ORDER BY s.item ON CONFLICT DO NOTHING RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'smtp_provider', n.id, 'smtp.provider.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
+	Insert: `WITH n AS (INSERT INTO smtp_providers AS t (instance_id, id, org_id, provider_type, name, name_folded, description, state_policy, sender_address, sender_name, reply_to_address, host, tls, auth, username, password, token_endpoint, client_id, client_secret, scopes, endpoint, signing_key, creation_date, change_date, sequence) SELECT $1, s.id, s.org_id, s.provider_type, s.name, s.name_folded, s.description, coalesce(nullif(s.state_policy, 0), 3), s.sender_address, s.sender_name, s.reply_to_address, s.host, s.tls, s.auth, s.username, coalesce(s.password, ''), s.token_endpoint, s.client_id, coalesce(s.client_secret, ''), s.scopes, s.endpoint, coalesce(s.signing_key, ''), s.creation_date, $2::timestamptz, nextval('events_sequence') FROM staged_smtp_providers s WHERE s.item BETWEEN $3 AND $4 AND s.why IS NULL ORDER BY s.item ON CONFLICT DO NOTHING RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'smtp_provider', n.id, 'smtp.provider.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
 	Taken: []string{
 		`UPDATE staged_smtp_providers s SET why = 'DUPLICATE' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND EXISTS (SELECT FROM staged_smtp_providers e WHERE e.id = s.id AND e.item < s.item) AND $1 <> ''`,
 		`UPDATE staged_smtp_providers s SET why = 'NAME_TAKEN' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND NOT EXISTS (SELECT FROM smtp_providers t WHERE t.instance_id = $1 AND t.id = s.id)`,
 	},
 	Update: []string{
-		`UPDATE staged_smtp_providers s SET why = 'UNCHANGED' FROM smtp_providers t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.id = s.id AND (t.provider_type, t.name, t.name_folded, t.description, t.state_policy, t.sender_address, t.sender_name, t.reply_to_address, t.host, t.tls, t.auth, t.username, t.password, t.token_endpoint, t.client_id, t.client_secret, t.scopes, t.endpoint, t.signing_key) IS NOT DISTINCT FROM (s.provider_type, s.name, s.name_folded, s.description, coalesce(nullif(s.state_policy, 0), 3), s.sender_address, s.sender_name, s.reply_to_address, s.host, s.tls, s.auth, s.username, CASE WHEN s.password = '' THEN t.password ELSE s.password END, s.token_endpoint, s.client_id, CASE WHEN s.client_secret = '' THEN t.client_secret ELSE s.client_secret END, s.scopes, s.endpoint, CASE WHEN s.signing_key = '' THEN t.signing_key ELSE s.signing_key END)`,
-		`WITH n AS (UPDATE smtp_providers t SET provider_type = s.provider_type, name = s.name, name_folded = s.name_folded, description = s.description, state_policy = coalesce(nullif(s.state_policy, 0), 3), sender_address = s.sender_address, sender_name = s.sender_name, reply_to_address = s.reply_to_address, host = s.host, tls = s.tls, auth = s.auth, username = s.username, password = CASE WHEN s.password = '' THEN t.password ELSE s.password END, token_endpoint = s.token_endpoint, client_id = s.client_id, client_secret = CASE WHEN s.client_secret = '' THEN t.client_secret ELSE s.client_secret END, scopes = s.scopes, endpoint = s.endpoint, signing_key = CASE WHEN s.signing_key = '' THEN t.signing_key ELSE s.signing_key END, change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_smtp_providers s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.id = s.id AND (t.provider_type, t.name, t.name_folded, t.description, t.state_policy, t.sender_address, t.sender_name, t.reply_to_address, t.host, t.tls, t.auth, t.username, t.password, t.token_endpoint, t.client_id, t.client_secret, t.scopes, t.endpoint, t.signing_key) IS DISTINCT FROM (s.provider_type, s.name, s.name_folded, s.description, coalesce(nullif(s.state_policy, 0), 3), s.sender_address, s.sender_name, s.reply_to_address, s.host, s.tls, s.auth, s.username, CASE WHEN s.password = '' THEN t.password ELSE s.password END, s.token_endpoint, s.client_id, CASE WHEN s.client_secret = '' THEN t.client_secret ELSE s.client_secret END, s.scopes, s.endpoint, CASE WHEN s.signing_key = '' THEN t.signing_key ELSE s.signing_key END) RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'smtp_provider', n.id, 'smtp.provider.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
+		`UPDATE staged_smtp_providers s SET why = 'UNCHANGED' FROM smtp_providers t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.id = s.id AND (t.provider_type, t.name, t.name_folded, t.description, t.state_policy, t.sender_address, t.sender_name, t.reply_to_address, t.host, t.tls, t.auth, t.username, t.password, t.token_endpoint, t.client_id, t.client_secret, t.scopes, t.endpoint, t.signing_key) IS NOT DISTINCT FROM (s.provider_type, s.name, s.name_folded, s.description, coalesce(nullif(s.state_policy, 0), 3), s.sender_address, s.sender_name, s.reply_to_address, s.host, s.tls, s.auth, s.username, coalesce(s.password, t.password), s.token_endpoint, s.client_id, coalesce(s.client_secret, t.client_secret), s.scopes, s.endpoint, coalesce(s.signing_key, t.signing_key))`,
+		`WITH n AS (UPDATE smtp_providers t SET provider_type = s.provider_type, name = s.name, name_folded = s.name_folded, description = s.description, state_policy = coalesce(nullif(s.state_policy, 0), 3), sender_address = s.sender_address, sender_name = s.sender_name, reply_to_address = s.reply_to_address, host = s.host, tls = s.tls, auth = s.auth, username = s.username, password = coalesce(s.password, t.password), token_endpoint = s.token_endpoint, client_id = s.client_id, client_secret = coalesce(s.client_secret, t.client_secret), scopes = s.scopes, endpoint = s.endpoint, signing_key = coalesce(s.signing_key, t.signing_key), change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_smtp_providers s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.id = s.id AND (t.provider_type, t.name, t.name_folded, t.description, t.state_policy, t.sender_address, t.sender_name, t.reply_to_address, t.host, t.tls, t.auth, t.username, t.password, t.token_endpoint, t.client_id, t.client_secret, t.scopes, t.endpoint, t.signing_key) IS DISTINCT FROM (s.provider_type, s.name, s.name_folded, s.description, coalesce(nullif(s.state_policy, 0), 3), s.sender_address, s.sender_name, s.reply_to_address, s.host, s.tls, s.auth, s.username, coalesce(s.password, t.password), s.token_endpoint, s.client_id, coalesce(s.client_secret, t.client_secret), s.scopes, s.endpoint, coalesce(s.signing_key, t.signing_key)) RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'smtp_provider', n.id, 'smtp.provider.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
 		`UPDATE staged_smtp_providers SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
 	},
 	Outcome: `SELECT org_id, coalesce(why, ''), count(*) FROM staged_smtp_providers GROUP BY 1, 2 ORDER BY 1, 2`,
@@ -155,19 +155,19 @@ var MovedSmtpProviders = &transfer.Kind{
 func scanTransferSMTPProvider(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
 	r := &db.SmtpProvider{InstanceID: at.InstanceID}
 	err := row.Scan(&r.ID, &r.OrgID, &r.ProviderType, &r.Name, &r.Description, &r.StatePolicy, &r.SenderAddress, &r.SenderName, &r.ReplyToAddress, &r.Host, &r.Tls, &r.Auth, &r.Username, &r.Password, &r.TokenEndpoint, &r.ClientID, &r.ClientSecret, &r.Scopes, &r.Endpoint, &r.SigningKey, &r.CreationDate)
-	if !asked.Secrets {
+	if !asked.Secrets || len(r.Password) == 0 {
 		r.Password = nil
 	}
 	if err == nil {
 		err = transfer.Open(at.Sealer, &r.Password, secret.Place("smtp_providers", r.InstanceID, r.ID))
 	}
-	if !asked.Secrets {
+	if !asked.Secrets || len(r.ClientSecret) == 0 {
 		r.ClientSecret = nil
 	}
 	if err == nil {
 		err = transfer.Open(at.Sealer, &r.ClientSecret, secret.Place("smtp_providers", r.InstanceID, r.ID))
 	}
-	if !asked.Secrets {
+	if !asked.Secrets || len(r.SigningKey) == 0 {
 		r.SigningKey = nil
 	}
 	if err == nil {
@@ -195,5 +195,5 @@ func valuesTransferSMTPProvider(item transfer.Item, at transfer.Arrival) ([]any,
 	if err := transfer.Seal(at.Sealer, &r.SigningKey, secret.Place("smtp_providers", r.InstanceID, r.ID)); err != nil {
 		return nil, err
 	}
-	return []any{r.ID, r.OrgID, r.ProviderType, r.Name, resource.Fold(r.Name), r.Description, r.StatePolicy, r.SenderAddress, r.SenderName, r.ReplyToAddress, r.Host, r.Tls, r.Auth, r.Username, resource.NotNull(r.Password), r.TokenEndpoint, r.ClientID, resource.NotNull(r.ClientSecret), resource.NotNull(r.Scopes), r.Endpoint, resource.NotNull(r.SigningKey), r.CreationDate}, nil
+	return []any{r.ID, r.OrgID, r.ProviderType, r.Name, resource.Fold(r.Name), r.Description, r.StatePolicy, r.SenderAddress, r.SenderName, r.ReplyToAddress, r.Host, r.Tls, r.Auth, r.Username, r.Password, r.TokenEndpoint, r.ClientID, r.ClientSecret, resource.NotNull(r.Scopes), r.Endpoint, r.SigningKey, r.CreationDate}, nil
 }

@@ -265,7 +265,7 @@ func scanTransferUser(row v5.CollectableRow, asked transfer.Asked, at transfer.A
 	if !asked.Passwords {
 		r.PasswordHash = nil
 	}
-	if !asked.Secrets {
+	if !asked.Secrets || len(r.SecretHash) == 0 {
 		r.SecretHash = nil
 	}
 	return NewTransferUser(r), err

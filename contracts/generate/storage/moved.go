@@ -277,7 +277,11 @@ func (w *writer) movedScan(m *moved, item string) {
 	w.P("err := row.Scan(", strings.Join(targets, ", "), ")")
 	m.each(m.nodes, func(n *node) {
 		if asked := askedOf(n.field); asked != 0 {
-			w.P("if !asked.", askedName[asked], " { r.", n.column.Go, " = nil }")
+			empty := ""
+			if n.column.Type == "[]byte" { // what is not there is absent, also where it is not NULL
+				empty = " || len(r." + n.column.Go + ") == 0"
+			}
+			w.P("if !asked.", askedName[asked], empty, " { r.", n.column.Go, " = nil }")
 		}
 		if isSealed(n.field) {
 			w.P("if err == nil { err = ", transferPackage.Ident("Open"), "(at.Sealer, &r.", n.column.Go, ", ", w.sealedPlace(m), ") }")

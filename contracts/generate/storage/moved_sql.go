@@ -178,10 +178,8 @@ func (m *moved) withEvents(write string) string {
 // updateSQL changes rows that are there already where they differ.
 func (m *moved) updateSQL(staged string) []string {
 	kept := map[string]bool{}
-	empty := map[string]bool{}
 	m.each(m.nodes, func(n *node) {
 		kept[n.column.Name] = askedOf(n.field) != 0
-		empty[n.column.Name] = !n.field.Desc.HasOptionalKeyword()
 	})
 	var sets, old, wanted []string
 	for _, c := range m.carried {
@@ -190,10 +188,7 @@ func (m *moved) updateSQL(staged string) []string {
 			continue
 		}
 		value := m.staged(c)
-		switch {
-		case kept[c.Name] && empty[c.Name]:
-			value = fmt.Sprintf("CASE WHEN s.%s = '' THEN t.%s ELSE s.%s END", name, name, name)
-		case kept[c.Name]:
+		if kept[c.Name] {
 			value = fmt.Sprintf("coalesce(s.%s, t.%s)", name, name)
 		}
 		// What is sealed is another text each time, and so differs.
@@ -225,6 +220,9 @@ func (m *moved) staged(c *column) string {
 	value := "s." + quoted(c.Name)
 	for _, one := range m.options.GetOtherwise() {
 		if name, otherwise, _ := strings.Cut(one, "="); name == c.Name {
+			if otherwise == "''" {
+				return "coalesce(" + value + ", '')"
+			}
 			return "coalesce(nullif(" + value + ", 0), " + otherwise + ")"
 		}
 	}

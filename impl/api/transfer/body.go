@@ -99,10 +99,11 @@ func (u *upload) fill(w http.ResponseWriter, r *http.Request, limit int64) error
 
 // parse finds the data in the body.
 func (u *upload) parse() error {
-	if _, err := u.file.Seek(0, io.SeekStart); err != nil {
+	size, err := u.file.Seek(0, io.SeekEnd) // what is appended to the file is not the body
+	if err != nil {
 		return err
 	}
-	s := &scanner{in: bufio.NewReaderSize(u.file, 64<<10)}
+	s := &scanner{in: bufio.NewReaderSize(io.NewSectionReader(u.file, 0, size), 64<<10)}
 	rest, seen := []byte{'{'}, map[string]bool{}
 	s.expect('{')
 	for first := true; s.err == nil; first = false {
@@ -124,7 +125,6 @@ func (u *upload) parse() error {
 			s.value()
 			u.data = io.NewSectionReader(u.file, from, s.at-from)
 			if text && s.err == nil {
-				var err error
 				if u.data, err = u.unescape(from+1, s.at-1); err != nil {
 					return err
 				}

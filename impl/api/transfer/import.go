@@ -175,9 +175,13 @@ func (in *importing) read(ctx context.Context, from transfer.Source, full chan<-
 		if in.items++; in.items%reportEvery == 0 {
 			in.progress(in.items, 0)
 		}
-		prepared, reason, err := in.prepare(item)
-		if err == nil && reason == "" {
-			err = in.rules.Check(prepared)
+		if user, ok := item.(*transferv1.TransferUser); ok {
+			tidy(user)
+		}
+		err = in.rules.Check(item)
+		var reason string
+		if err == nil {
+			reason, err = in.prepare(item)
 		}
 		if refusal, ok := errors.AsType[*fault.Error](err); ok {
 			return refusal.Within(fmt.Sprintf("%s[%d]", kind.Name, in.staged[kind]))
@@ -190,7 +194,7 @@ func (in *importing) read(ctx context.Context, from transfer.Source, full chan<-
 			in.lose(kind, item, reason)
 			continue
 		}
-		values, err := kind.Values(prepared, at)
+		values, err := kind.Values(item, at)
 		if err != nil {
 			return err
 		}

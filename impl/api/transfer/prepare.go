@@ -19,28 +19,27 @@ import (
 
 // prepare gives an item what it left out, and holds it to what the rooms of the API ask
 // beyond the rules of the contract. A reason says that it cannot be carried.
-func (s *Service) prepare(item transfer.Item) (prepared transfer.Item, reason string, err error) {
+func (s *Service) prepare(item transfer.Item) (reason string, err error) {
 	switch m := item.(type) {
 	case *transferv1.TransferApp:
-		return m, "", app.Complete(m)
+		return "", app.Complete(m)
 	case *transferv1.TransferUser:
-		return m, "", s.user(m)
+		return "", s.user(m)
 	case *transferv1.TransferAuthenticator:
 		if m.GetType() == totp && len(m.GetSecret()) == 0 {
-			return m, "OTP_SECRET_MISSING", nil
+			return "OTP_SECRET_MISSING", nil
 		}
 		if m.GetType() != totp {
 			m.Secret = nil
 		}
 	case *transferv1.TransferMembership:
-		return m, s.membership(m), located(m)
+		return s.membership(m), located(m)
 	case *transferv1.TransferSetting:
-		reason, err := s.setting(m)
-		return m, reason, err
+		return s.setting(m)
 	case *transferv1.TransferSettingImage:
-		return m, "", picture(m)
+		return "", picture(m)
 	}
-	return item, "", nil
+	return "", nil
 }
 
 func (s *Service) user(m *transferv1.TransferUser) (err error) {
@@ -50,7 +49,6 @@ func (s *Service) user(m *transferv1.TransferUser) (err error) {
 		}
 		return err
 	}
-	tidy(m)
 	switch of := m.GetType().(type) {
 	case *transferv1.TransferUser_Human:
 		of.Human.Profile = cmp.Or(of.Human.Profile, &userv3.Profile{})

@@ -69,7 +69,11 @@ func broken(err error) error {
 	if !ok {
 		return fault.Invalid("INVALID_FIELD", "", "%v", err)
 	}
-	return fault.Invalid("INVALID_FIELD", strings.Join(found.JSONPointer(), "."), "%s", found.Reason)
+	path := found.JSONPointer()
+	if name, unknown := strings.CutSuffix(found.Reason, "\" is unsupported"); unknown {
+		return fault.Invalid("UNKNOWN_FIELD", strings.Join(append(path, strings.TrimPrefix(name, "property \"")), "."), "there is no such field")
+	}
+	return fault.Invalid("INVALID_FIELD", strings.Join(path, "."), "%s", found.Reason)
 }
 
 // timeout reads how long something may take.

@@ -26,7 +26,7 @@ import (
 const whole = `
 system:
   features: {multitenancy_resources_api: true, multitenancy_settings: true, user_schema: true}
-  users: [{username: system, roles: [SYSTEM_OWNER], tokens: [{name: t}]}]
+  users: [{username: system, roles: [SYSTEM_OWNER]}]
 instances:
   - name: a
     domains: [a.example]
@@ -35,7 +35,7 @@ instances:
         default: true
         domains: [org.a.example]
         users:
-          - {username: owner, service: {name: Service}, instance_roles: [IAM_OWNER], tokens: [{name: t}]}
+          - {username: owner, service: {name: Service}, instance_roles: [IAM_OWNER]}
           - username: ada
             human:
               profile: {given_name: Ada, family_name: Lovelace, preferred_language: de, birthdate: "1815-12-10"}
@@ -53,12 +53,12 @@ instances:
               - {name: api, api: {}}
       - name: A2
         users:
-          - {username: second, service: {name: Service}, org_roles: [ORG_OWNER], tokens: [{name: t}]}
+          - {username: second, service: {name: Service}, org_roles: [ORG_OWNER]}
   - name: b
     domains: [b.example]
     organizations:
       - name: B
-        users: [{username: bob, service: {name: Service}, instance_roles: [IAM_OWNER], tokens: [{name: t}]}]
+        users: [{username: bob, service: {name: Service}, instance_roles: [IAM_OWNER]}]
 `
 
 func service(t *testing.T, c *servertest.Cluster) *transfer.Service {
@@ -154,10 +154,9 @@ func cluster(t *testing.T) *servertest.Cluster {
 func rich(t *testing.T, c *servertest.Cluster) {
 	t.Helper()
 	ada := c.User("ada")
-	totp := c.Must("owner", "POST", "/resources/v3alpha/users/"+ada+"/authenticators/totp", "{}")
-	_ = totp
-	c.Must("owner", "PUT", "/resources/v3alpha/users/"+ada+"/metadata/colour", `{"metadata":{"value":"YmxhdQ=="}}`)
-	c.Must("owner", "POST", "/resources/v3alpha/identity_providers/oidc", `{"ctx":{"org":{"id":"`+c.Org("A")+`"}},"idp":{"idp":{"name":"Other"},"config":{"issuer":"https://issuer.example","clientId":"c","clientSecret":"hidden"}}}`)
+	c.Must("owner", "POST", "/v3alpha/users/"+ada+"/totp", "{}")
+	c.Must("owner", "PUT", "/resources/v3alpha/users/"+ada+"/metadata/colour", `{"value":"YmxhdQ=="}`)
+	c.Must("owner", "POST", "/resources/v3alpha/idps/oidc?ctx.orgId="+c.Org("A"), `{"idp":{"name":"Other"},"config":{"issuer":"https://issuer.example","clientId":"c","clientSecret":"hidden"}}`)
 }
 
 func unmarshal(text string, into proto.Message) error {

@@ -417,7 +417,8 @@ type Moved struct {
 	Subject string `protobuf:"bytes,5,opt,name=subject,proto3" json:"subject,omitempty"`
 	// The columns that are not carried: they get their default, or with column=value that.
 	LeftOut []string `protobuf:"bytes,6,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
-	// What columns of enumerations get when a file does not say it, as column=number.
+	// What columns get when a file does not say it, as column=number of enumerations and
+	// column=” of others.
 	Otherwise []string `protobuf:"bytes,8,rep,name=otherwise,proto3" json:"otherwise,omitempty"`
 	// The columns that what is sealed is bound to; instance_id and id when it is left out.
 	Bound         []string `protobuf:"bytes,7,rep,name=bound,proto3" json:"bound,omitempty"`

@@ -1376,7 +1376,7 @@ type TransferIDP struct {
 	// The ID of the client there.
 	ClientId string `protobuf:"bytes,7,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
 	// The secret of the client, when secrets were asked for.
-	ClientSecret []byte `protobuf:"bytes,8,opt,name=client_secret,json=clientSecret,proto3" json:"client_secret,omitempty"`
+	ClientSecret []byte `protobuf:"bytes,8,opt,name=client_secret,json=clientSecret,proto3,oneof" json:"client_secret,omitempty"`
 	// The scopes asked for.
 	Scopes []string `protobuf:"bytes,9,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// The issuer.
@@ -1400,7 +1400,7 @@ type TransferIDP struct {
 	// The ID of the private key.
 	KeyId string `protobuf:"bytes,19,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	// The private key, when secrets were asked for.
-	PrivateKey []byte `protobuf:"bytes,20,opt,name=private_key,json=privateKey,proto3" json:"private_key,omitempty"`
+	PrivateKey []byte `protobuf:"bytes,20,opt,name=private_key,json=privateKey,proto3,oneof" json:"private_key,omitempty"`
 	// When it was made; now when it is left out.
 	CreationDate  *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=creation_date,json=creationDate,proto3" json:"creation_date,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1614,19 +1614,19 @@ type TransferSMTPProvider struct {
 	// The user there.
 	Username string `protobuf:"bytes,13,opt,name=username,proto3" json:"username,omitempty"`
 	// The password, when secrets were asked for.
-	Password []byte `protobuf:"bytes,14,opt,name=password,proto3" json:"password,omitempty"`
+	Password []byte `protobuf:"bytes,14,opt,name=password,proto3,oneof" json:"password,omitempty"`
 	// The token endpoint.
 	TokenEndpoint string `protobuf:"bytes,15,opt,name=token_endpoint,json=tokenEndpoint,proto3" json:"token_endpoint,omitempty"`
 	// The ID of the client there.
 	ClientId string `protobuf:"bytes,16,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
 	// The secret of the client, when secrets were asked for.
-	ClientSecret []byte `protobuf:"bytes,17,opt,name=client_secret,json=clientSecret,proto3" json:"client_secret,omitempty"`
+	ClientSecret []byte `protobuf:"bytes,17,opt,name=client_secret,json=clientSecret,proto3,oneof" json:"client_secret,omitempty"`
 	// The scopes asked for.
 	Scopes []string `protobuf:"bytes,18,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// Where messages are posted to.
 	Endpoint string `protobuf:"bytes,19,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
 	// What these are signed with, when secrets were asked for.
-	SigningKey []byte `protobuf:"bytes,20,opt,name=signing_key,json=signingKey,proto3" json:"signing_key,omitempty"`
+	SigningKey []byte `protobuf:"bytes,20,opt,name=signing_key,json=signingKey,proto3,oneof" json:"signing_key,omitempty"`
 	// When it was made; now when it is left out.
 	CreationDate  *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=creation_date,json=creationDate,proto3" json:"creation_date,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1828,7 +1828,7 @@ type TransferSMSProvider struct {
 	// The account.
 	Sid string `protobuf:"bytes,7,opt,name=sid,proto3" json:"sid,omitempty"`
 	// The token of the account, when secrets were asked for.
-	Token []byte `protobuf:"bytes,8,opt,name=token,proto3" json:"token,omitempty"`
+	Token []byte `protobuf:"bytes,8,opt,name=token,proto3,oneof" json:"token,omitempty"`
 	// The number of the sender.
 	SenderNumber *string `protobuf:"bytes,9,opt,name=sender_number,json=senderNumber,proto3,oneof" json:"sender_number,omitempty"`
 	// The messaging service.
@@ -1836,7 +1836,7 @@ type TransferSMSProvider struct {
 	// Where messages are posted to.
 	Endpoint string `protobuf:"bytes,11,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
 	// What these are signed with, when secrets were asked for.
-	SigningKey []byte `protobuf:"bytes,12,opt,name=signing_key,json=signingKey,proto3" json:"signing_key,omitempty"`
+	SigningKey []byte `protobuf:"bytes,12,opt,name=signing_key,json=signingKey,proto3,oneof" json:"signing_key,omitempty"`
 	// When it was made; now when it is left out.
 	CreationDate  *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=creation_date,json=creationDate,proto3" json:"creation_date,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3277,7 +3277,7 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x06digest\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x06digest\x12$\n" +
 	"\acontent\x18\x05 \x01(\fB\n" +
 	"\xbaH\az\x05\x18\x80\x80\x80\x01R\acontent:=\xa2\xc8\x189\n" +
-	"\x0esetting_images\x12\fSettingImage\x1a\x06org_id\x1a\asubject\x1a\bproperty\"\xbb\b\n" +
+	"\x0esetting_images\x12\fSettingImage\x1a\x06org_id\x1a\asubject\x1a\bproperty\"\x89\t\n" +
 	"\vTransferIDP\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12>\n" +
@@ -3286,8 +3286,8 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x04name\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x04name\x12M\n" +
 	"\fstate_policy\x18\x05 \x01(\x0e2 .writ.object.v3alpha.StatePolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\vstatePolicy\x123\n" +
 	"\aoptions\x18\x06 \x01(\v2\x19.writ.idp.v3alpha.OptionsR\aoptions\x12%\n" +
-	"\tclient_id\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\bclientId\x129\n" +
-	"\rclient_secret\x18\b \x01(\fB\x14\xbaH\x05z\x03\x18\xa0\x1f\xe0\xc1\x18\x01\xb0\xc8\x18\x03\xb8\xc8\x18\x01R\fclientSecret\x12 \n" +
+	"\tclient_id\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\bclientId\x12>\n" +
+	"\rclient_secret\x18\b \x01(\fB\x14\xbaH\x05z\x03\x18\xa0\x1f\xe0\xc1\x18\x01\xb0\xc8\x18\x03\xb8\xc8\x18\x01H\x00R\fclientSecret\x88\x01\x01\x12 \n" +
 	"\x06scopes\x18\t \x03(\tB\b\xbaH\x05\x92\x01\x02\x10dR\x06scopes\x12 \n" +
 	"\x06issuer\x18\n" +
 	" \x01(\tB\b\xbaH\x05r\x03\x18\xd0\x0fR\x06issuer\x12-\n" +
@@ -3299,11 +3299,13 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x06tenant\x18\x10 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x06tenant\x12*\n" +
 	"\x11is_email_verified\x18\x11 \x01(\bR\x0fisEmailVerified\x12!\n" +
 	"\ateam_id\x18\x12 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x06teamId\x12\x1f\n" +
-	"\x06key_id\x18\x13 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x05keyId\x126\n" +
-	"\vprivate_key\x18\x14 \x01(\fB\x15\xbaH\x06z\x04\x18\xa0\x9c\x01\xe0\xc1\x18\x01\xb0\xc8\x18\x03\xb8\xc8\x18\x01R\n" +
-	"privateKey\x12?\n" +
-	"\rcreation_date\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:(\xa2\xc8\x18$\n" +
-	"\x04idps\"\fidp.importedB\x0estate_policy=3\"\x88\t\n" +
+	"\x06key_id\x18\x13 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x05keyId\x12;\n" +
+	"\vprivate_key\x18\x14 \x01(\fB\x15\xbaH\x06z\x04\x18\xa0\x9c\x01\xe0\xc1\x18\x01\xb0\xc8\x18\x03\xb8\xc8\x18\x01H\x01R\n" +
+	"privateKey\x88\x01\x01\x12?\n" +
+	"\rcreation_date\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:J\xa2\xc8\x18F\n" +
+	"\x04idps\"\fidp.importedB\x0estate_policy=3B\x10client_secret=''B\x0eprivate_key=''B\x10\n" +
+	"\x0e_client_secretB\x0e\n" +
+	"\f_private_key\"\xf7\t\n" +
 	"\x14TransferSMTPProvider\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12,\n" +
@@ -3320,17 +3322,20 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	" \x01(\tB\b\xbaH\x05r\x03\x18\xac\x02R\x04host\x126\n" +
 	"\x03tls\x18\v \x01(\x0e2\x1a.writ.smtp.v3alpha.TLSModeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03tls\x12>\n" +
 	"\x04auth\x18\f \x01(\x0e2 .writ.smtp.v3alpha.AuthMechanismB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04auth\x12$\n" +
-	"\busername\x18\r \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\busername\x120\n" +
-	"\bpassword\x18\x0e \x01(\fB\x14\xbaH\x05z\x03\x18\xa0\x1f\xe0\xc1\x18\x01\xb0\xc8\x18\x03\xb8\xc8\x18\x01R\bpassword\x12/\n" +
+	"\busername\x18\r \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\busername\x125\n" +
+	"\bpassword\x18\x0e \x01(\fB\x14\xbaH\x05z\x03\x18\xa0\x1f\xe0\xc1\x18\x01\xb0\xc8\x18\x03\xb8\xc8\x18\x01H\x00R\bpassword\x88\x01\x01\x12/\n" +
 	"\x0etoken_endpoint\x18\x0f \x01(\tB\b\xbaH\x05r\x03\x18\xd0\x0fR\rtokenEndpoint\x12%\n" +
-	"\tclient_id\x18\x10 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\bclientId\x129\n" +
-	"\rclient_secret\x18\x11 \x01(\fB\x14\xbaH\x05z\x03\x18\xa0\x1f\xe0\xc1\x18\x01\xb0\xc8\x18\x03\xb8\xc8\x18\x01R\fclientSecret\x12 \n" +
+	"\tclient_id\x18\x10 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\bclientId\x12>\n" +
+	"\rclient_secret\x18\x11 \x01(\fB\x14\xbaH\x05z\x03\x18\xa0\x1f\xe0\xc1\x18\x01\xb0\xc8\x18\x03\xb8\xc8\x18\x01H\x01R\fclientSecret\x88\x01\x01\x12 \n" +
 	"\x06scopes\x18\x12 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10dR\x06scopes\x12$\n" +
-	"\bendpoint\x18\x13 \x01(\tB\b\xbaH\x05r\x03\x18\xd0\x0fR\bendpoint\x125\n" +
-	"\vsigning_key\x18\x14 \x01(\fB\x14\xbaH\x05z\x03\x18\xa0\x1f\xe0\xc1\x18\x01\xb0\xc8\x18\x03\xb8\xc8\x18\x01R\n" +
-	"signingKey\x12?\n" +
-	"\rcreation_date\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:d\xa2\xc8\x18`\n" +
-	"\x0esmtp_providers\"\x16smtp.provider.imported2\x0fold_signing_key2\x15old_signing_key_untilB\x0estate_policy=3\"\xbc\x06\n" +
+	"\bendpoint\x18\x13 \x01(\tB\b\xbaH\x05r\x03\x18\xd0\x0fR\bendpoint\x12:\n" +
+	"\vsigning_key\x18\x14 \x01(\fB\x14\xbaH\x05z\x03\x18\xa0\x1f\xe0\xc1\x18\x01\xb0\xc8\x18\x03\xb8\xc8\x18\x01H\x02R\n" +
+	"signingKey\x88\x01\x01\x12?\n" +
+	"\rcreation_date\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:\x94\x01\xa2\xc8\x18\x8f\x01\n" +
+	"\x0esmtp_providers\"\x16smtp.provider.imported2\x0fold_signing_key2\x15old_signing_key_untilB\x0estate_policy=3B\vpassword=''B\x10client_secret=''B\x0esigning_key=''B\v\n" +
+	"\t_passwordB\x10\n" +
+	"\x0e_client_secretB\x0e\n" +
+	"\f_signing_key\"\xfa\x06\n" +
 	"\x13TransferSMSProvider\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12,\n" +
@@ -3339,18 +3344,20 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x04name\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x04name\x12*\n" +
 	"\vdescription\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\vdescription\x12M\n" +
 	"\fstate_policy\x18\x06 \x01(\x0e2 .writ.object.v3alpha.StatePolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\vstatePolicy\x12\x1a\n" +
-	"\x03sid\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x03sid\x12*\n" +
-	"\x05token\x18\b \x01(\fB\x14\xbaH\x05z\x03\x18\xa0\x1f\xe0\xc1\x18\x01\xb0\xc8\x18\x03\xb8\xc8\x18\x01R\x05token\x121\n" +
-	"\rsender_number\x18\t \x01(\tB\a\xbaH\x04r\x02\x182H\x00R\fsenderNumber\x88\x01\x01\x12A\n" +
+	"\x03sid\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x03sid\x12/\n" +
+	"\x05token\x18\b \x01(\fB\x14\xbaH\x05z\x03\x18\xa0\x1f\xe0\xc1\x18\x01\xb0\xc8\x18\x03\xb8\xc8\x18\x01H\x00R\x05token\x88\x01\x01\x121\n" +
+	"\rsender_number\x18\t \x01(\tB\a\xbaH\x04r\x02\x182H\x01R\fsenderNumber\x88\x01\x01\x12A\n" +
 	"\x15messaging_service_sid\x18\n" +
-	" \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01H\x01R\x13messagingServiceSid\x88\x01\x01\x12$\n" +
-	"\bendpoint\x18\v \x01(\tB\b\xbaH\x05r\x03\x18\xd0\x0fR\bendpoint\x125\n" +
-	"\vsigning_key\x18\f \x01(\fB\x14\xbaH\x05z\x03\x18\xa0\x1f\xe0\xc1\x18\x01\xb0\xc8\x18\x03\xb8\xc8\x18\x01R\n" +
-	"signingKey\x12?\n" +
-	"\rcreation_date\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:b\xa2\xc8\x18^\n" +
-	"\rsms_providers\"\x15sms.provider.imported2\x0fold_signing_key2\x15old_signing_key_untilB\x0estate_policy=3B\x10\n" +
+	" \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01H\x02R\x13messagingServiceSid\x88\x01\x01\x12$\n" +
+	"\bendpoint\x18\v \x01(\tB\b\xbaH\x05r\x03\x18\xd0\x0fR\bendpoint\x12:\n" +
+	"\vsigning_key\x18\f \x01(\fB\x14\xbaH\x05z\x03\x18\xa0\x1f\xe0\xc1\x18\x01\xb0\xc8\x18\x03\xb8\xc8\x18\x01H\x03R\n" +
+	"signingKey\x88\x01\x01\x12?\n" +
+	"\rcreation_date\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:|\xa2\xc8\x18x\n" +
+	"\rsms_providers\"\x15sms.provider.imported2\x0fold_signing_key2\x15old_signing_key_untilB\x0estate_policy=3B\btoken=''B\x0esigning_key=''B\b\n" +
+	"\x06_tokenB\x10\n" +
 	"\x0e_sender_numberB\x18\n" +
-	"\x16_messaging_service_sid\"\xd0\t\n" +
+	"\x16_messaging_service_sidB\x0e\n" +
+	"\f_signing_key\"\xd0\t\n" +
 	"\fTransferUser\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12,\n" +
@@ -3639,6 +3646,8 @@ func file_writ_transfer_v1_transfer_proto_init() {
 	if File_writ_transfer_v1_transfer_proto != nil {
 		return
 	}
+	file_writ_transfer_v1_transfer_proto_msgTypes[13].OneofWrappers = []any{}
+	file_writ_transfer_v1_transfer_proto_msgTypes[14].OneofWrappers = []any{}
 	file_writ_transfer_v1_transfer_proto_msgTypes[15].OneofWrappers = []any{}
 	file_writ_transfer_v1_transfer_proto_msgTypes[16].OneofWrappers = []any{
 		(*TransferUser_Human)(nil),

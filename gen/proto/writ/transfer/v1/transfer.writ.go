@@ -703,9 +703,11 @@ func (m *TransferIDP) AppendJSON(b []byte) []byte {
 	b = append(b, "\"clientId\":"...)
 	b = wire.AppendString(b, m.GetClientId())
 	b = append(b, ',')
-	b = append(b, "\"clientSecret\":"...)
-	b = wire.AppendBytes(b, m.GetClientSecret())
-	b = append(b, ',')
+	if m.ClientSecret != nil {
+		b = append(b, "\"clientSecret\":"...)
+		b = wire.AppendBytes(b, m.GetClientSecret())
+		b = append(b, ',')
+	}
 	b = append(b, "\"scopes\":"...)
 	b = append(b, '[')
 	for i, v := range m.GetScopes() {
@@ -746,9 +748,11 @@ func (m *TransferIDP) AppendJSON(b []byte) []byte {
 	b = append(b, "\"keyId\":"...)
 	b = wire.AppendString(b, m.GetKeyId())
 	b = append(b, ',')
-	b = append(b, "\"privateKey\":"...)
-	b = wire.AppendBytes(b, m.GetPrivateKey())
-	b = append(b, ',')
+	if m.PrivateKey != nil {
+		b = append(b, "\"privateKey\":"...)
+		b = wire.AppendBytes(b, m.GetPrivateKey())
+		b = append(b, ',')
+	}
 	if v := m.GetCreationDate(); v != nil {
 		b = append(b, "\"creationDate\":"...)
 		b = wire.AppendTimestamp(b, v)
@@ -879,18 +883,22 @@ func (m *TransferSMTPProvider) AppendJSON(b []byte) []byte {
 	b = append(b, "\"username\":"...)
 	b = wire.AppendString(b, m.GetUsername())
 	b = append(b, ',')
-	b = append(b, "\"password\":"...)
-	b = wire.AppendBytes(b, m.GetPassword())
-	b = append(b, ',')
+	if m.Password != nil {
+		b = append(b, "\"password\":"...)
+		b = wire.AppendBytes(b, m.GetPassword())
+		b = append(b, ',')
+	}
 	b = append(b, "\"tokenEndpoint\":"...)
 	b = wire.AppendString(b, m.GetTokenEndpoint())
 	b = append(b, ',')
 	b = append(b, "\"clientId\":"...)
 	b = wire.AppendString(b, m.GetClientId())
 	b = append(b, ',')
-	b = append(b, "\"clientSecret\":"...)
-	b = wire.AppendBytes(b, m.GetClientSecret())
-	b = append(b, ',')
+	if m.ClientSecret != nil {
+		b = append(b, "\"clientSecret\":"...)
+		b = wire.AppendBytes(b, m.GetClientSecret())
+		b = append(b, ',')
+	}
 	b = append(b, "\"scopes\":"...)
 	b = append(b, '[')
 	for i, v := range m.GetScopes() {
@@ -904,9 +912,11 @@ func (m *TransferSMTPProvider) AppendJSON(b []byte) []byte {
 	b = append(b, "\"endpoint\":"...)
 	b = wire.AppendString(b, m.GetEndpoint())
 	b = append(b, ',')
-	b = append(b, "\"signingKey\":"...)
-	b = wire.AppendBytes(b, m.GetSigningKey())
-	b = append(b, ',')
+	if m.SigningKey != nil {
+		b = append(b, "\"signingKey\":"...)
+		b = wire.AppendBytes(b, m.GetSigningKey())
+		b = append(b, ',')
+	}
 	if v := m.GetCreationDate(); v != nil {
 		b = append(b, "\"creationDate\":"...)
 		b = wire.AppendTimestamp(b, v)
@@ -1019,9 +1029,11 @@ func (m *TransferSMSProvider) AppendJSON(b []byte) []byte {
 	b = append(b, "\"sid\":"...)
 	b = wire.AppendString(b, m.GetSid())
 	b = append(b, ',')
-	b = append(b, "\"token\":"...)
-	b = wire.AppendBytes(b, m.GetToken())
-	b = append(b, ',')
+	if m.Token != nil {
+		b = append(b, "\"token\":"...)
+		b = wire.AppendBytes(b, m.GetToken())
+		b = append(b, ',')
+	}
 	if m.SenderNumber != nil {
 		b = append(b, "\"senderNumber\":"...)
 		b = wire.AppendString(b, m.GetSenderNumber())
@@ -1035,9 +1047,11 @@ func (m *TransferSMSProvider) AppendJSON(b []byte) []byte {
 	b = append(b, "\"endpoint\":"...)
 	b = wire.AppendString(b, m.GetEndpoint())
 	b = append(b, ',')
-	b = append(b, "\"signingKey\":"...)
-	b = wire.AppendBytes(b, m.GetSigningKey())
-	b = append(b, ',')
+	if m.SigningKey != nil {
+		b = append(b, "\"signingKey\":"...)
+		b = wire.AppendBytes(b, m.GetSigningKey())
+		b = append(b, ',')
+	}
 	if v := m.GetCreationDate(); v != nil {
 		b = append(b, "\"creationDate\":"...)
 		b = wire.AppendTimestamp(b, v)
