@@ -83,7 +83,7 @@ var MovedDomains = &transfer.Kind{
 		`UPDATE staged_domains s SET why = 'ID_USED' WHERE s.why IS NULL AND EXISTS (SELECT FROM events e WHERE e.instance_id = $1 AND e.aggregate_type = 'domain' AND e.aggregate_id = s.id)`,
 	},
 	Missing: []string{
-		`UPDATE staged_domains s SET why = 'ORGANIZATION_NOT_FOUND' WHERE s.why IS NULL AND s.org_id IS NOT NULL AND NOT EXISTS (SELECT FROM organizations r WHERE r.instance_id = $1 AND r.id = s.org_id)`,
+		`UPDATE staged_domains s SET why = 'ORGANIZATION_NOT_FOUND' WHERE (s.why IS NULL OR $2 AND s.why = 'EXISTS') AND s.org_id IS NOT NULL AND NOT EXISTS (SELECT FROM organizations r WHERE r.instance_id = $1 AND r.id = s.org_id)`,
 	},
 	Insert: `WITH n AS (INSERT INTO domains AS t (instance_id, id, org_id, domain, domain_folded, is_verified, is_primary, validation_type, validation_token, creation_date, change_date, sequence) SELECT $1, s.id, s.org_id, s.domain, s.domain_folded, s.is_verified, s.is_primary, s.validation_type, s.validation_token, s.creation_date, $2::timestamptz, nextval('events_sequence') FROM staged_domains s WHERE s.item BETWEEN $3 AND $4 AND s.why IS NULL ORDER BY s.item ON CONFLICT DO NOTHING RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'domain', n.id, 'domain.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
 	Taken: []string{

@@ -90,10 +90,10 @@ var MovedMemberships = &transfer.Kind{
 		`UPDATE staged_memberships s SET why = 'ID_USED' WHERE s.why IS NULL AND EXISTS (SELECT FROM events e WHERE e.instance_id = $1 AND e.aggregate_type = 'membership' AND e.aggregate_id = s.id)`,
 	},
 	Missing: []string{
-		`UPDATE staged_memberships s SET why = 'ORGANIZATION_NOT_FOUND' WHERE s.why IS NULL AND s.org_id IS NOT NULL AND NOT EXISTS (SELECT FROM organizations r WHERE r.instance_id = $1 AND r.id = s.org_id)`,
-		`UPDATE staged_memberships s SET why = 'PROJECT_NOT_FOUND' WHERE s.why IS NULL AND s.project_id IS NOT NULL AND NOT EXISTS (SELECT FROM projects r WHERE r.instance_id = $1 AND r.id = s.project_id)`,
-		`UPDATE staged_memberships s SET why = 'PROJECT_GRANT_NOT_FOUND' WHERE s.why IS NULL AND s.project_grant_id IS NOT NULL AND NOT EXISTS (SELECT FROM project_grants r WHERE r.instance_id = $1 AND r.id = s.project_grant_id)`,
-		`UPDATE staged_memberships s SET why = 'USER_NOT_FOUND' WHERE s.why IS NULL AND s.user_id IS NOT NULL AND NOT EXISTS (SELECT FROM users r WHERE r.instance_id = $1 AND r.id = s.user_id)`,
+		`UPDATE staged_memberships s SET why = 'ORGANIZATION_NOT_FOUND' WHERE (s.why IS NULL OR $2 AND s.why = 'EXISTS') AND s.org_id IS NOT NULL AND NOT EXISTS (SELECT FROM organizations r WHERE r.instance_id = $1 AND r.id = s.org_id)`,
+		`UPDATE staged_memberships s SET why = 'PROJECT_NOT_FOUND' WHERE (s.why IS NULL OR $2 AND s.why = 'EXISTS') AND s.project_id IS NOT NULL AND NOT EXISTS (SELECT FROM projects r WHERE r.instance_id = $1 AND r.id = s.project_id)`,
+		`UPDATE staged_memberships s SET why = 'PROJECT_GRANT_NOT_FOUND' WHERE (s.why IS NULL OR $2 AND s.why = 'EXISTS') AND s.project_grant_id IS NOT NULL AND NOT EXISTS (SELECT FROM project_grants r WHERE r.instance_id = $1 AND r.id = s.project_grant_id)`,
+		`UPDATE staged_memberships s SET why = 'USER_NOT_FOUND' WHERE (s.why IS NULL OR $2 AND s.why = 'EXISTS') AND s.user_id IS NOT NULL AND NOT EXISTS (SELECT FROM users r WHERE r.instance_id = $1 AND r.id = s.user_id)`,
 	},
 	Insert: `WITH n AS (INSERT INTO memberships AS t (instance_id, id, org_id, project_id, project_grant_id, user_id, level, object_id, roles, creation_date, change_date, sequence) SELECT $1, s.id, s.org_id, s.project_id, s.project_grant_id, s.user_id, s.level, s.object_id, s.roles, s.creation_date, $2::timestamptz, nextval('events_sequence') FROM staged_memberships s WHERE s.item BETWEEN $3 AND $4 AND s.why IS NULL ORDER BY s.item ON CONFLICT DO NOTHING RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'membership', n.id, 'membership.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
 	Taken: []string{

@@ -77,8 +77,8 @@ var MovedProjectRoles = &transfer.Kind{
 		`UPDATE staged_project_roles s SET why = 'ID_USED' WHERE s.why IS NULL AND EXISTS (SELECT FROM events e WHERE e.instance_id = $1 AND e.aggregate_type = 'role' AND e.aggregate_id = s.id)`,
 	},
 	Missing: []string{
-		`UPDATE staged_project_roles s SET why = 'ORGANIZATION_NOT_FOUND' WHERE s.why IS NULL AND s.org_id IS NOT NULL AND NOT EXISTS (SELECT FROM organizations r WHERE r.instance_id = $1 AND r.id = s.org_id)`,
-		`UPDATE staged_project_roles s SET why = 'PROJECT_NOT_FOUND' WHERE s.why IS NULL AND s.project_id IS NOT NULL AND NOT EXISTS (SELECT FROM projects r WHERE r.instance_id = $1 AND r.id = s.project_id)`,
+		`UPDATE staged_project_roles s SET why = 'ORGANIZATION_NOT_FOUND' WHERE (s.why IS NULL OR $2 AND s.why = 'EXISTS') AND s.org_id IS NOT NULL AND NOT EXISTS (SELECT FROM organizations r WHERE r.instance_id = $1 AND r.id = s.org_id)`,
+		`UPDATE staged_project_roles s SET why = 'PROJECT_NOT_FOUND' WHERE (s.why IS NULL OR $2 AND s.why = 'EXISTS') AND s.project_id IS NOT NULL AND NOT EXISTS (SELECT FROM projects r WHERE r.instance_id = $1 AND r.id = s.project_id)`,
 	},
 	Insert: `WITH n AS (INSERT INTO project_roles AS t (instance_id, id, org_id, project_id, key, key_folded, display_name, display_name_folded, "group", creation_date, change_date, sequence) SELECT $1, s.id, s.org_id, s.project_id, s.key, s.key_folded, s.display_name, s.display_name_folded, s."group", s.creation_date, $2::timestamptz, nextval('events_sequence') FROM staged_project_roles s WHERE s.item BETWEEN $3 AND $4 AND s.why IS NULL ORDER BY s.item ON CONFLICT DO NOTHING RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'role', n.id, 'project.role.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
 	Taken: []string{

@@ -80,7 +80,7 @@ var MovedProjects = &transfer.Kind{
 		`UPDATE staged_projects s SET why = 'ID_USED' WHERE s.why IS NULL AND EXISTS (SELECT FROM events e WHERE e.instance_id = $1 AND e.aggregate_type = 'project' AND e.aggregate_id = s.id)`,
 	},
 	Missing: []string{
-		`UPDATE staged_projects s SET why = 'ORGANIZATION_NOT_FOUND' WHERE s.why IS NULL AND s.org_id IS NOT NULL AND NOT EXISTS (SELECT FROM organizations r WHERE r.instance_id = $1 AND r.id = s.org_id)`,
+		`UPDATE staged_projects s SET why = 'ORGANIZATION_NOT_FOUND' WHERE (s.why IS NULL OR $2 AND s.why = 'EXISTS') AND s.org_id IS NOT NULL AND NOT EXISTS (SELECT FROM organizations r WHERE r.instance_id = $1 AND r.id = s.org_id)`,
 	},
 	Insert: `WITH n AS (INSERT INTO projects AS t (instance_id, id, org_id, name, name_folded, project_role_assertion, project_role_check, has_project_check, state, creation_date, change_date, sequence) SELECT $1, s.id, s.org_id, s.name, s.name_folded, s.project_role_assertion, s.project_role_check, s.has_project_check, coalesce(nullif(s.state, 0), 1), s.creation_date, $2::timestamptz, nextval('events_sequence') FROM staged_projects s WHERE s.item BETWEEN $3 AND $4 AND s.why IS NULL ORDER BY s.item ON CONFLICT DO NOTHING RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'project', n.id, 'project.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
 	Taken: []string{

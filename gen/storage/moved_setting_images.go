@@ -64,7 +64,7 @@ var MovedSettingImages = &transfer.Kind{
 		`UPDATE staged_setting_images s SET why = 'EXISTS' FROM setting_images t WHERE t.instance_id = $1 AND t.org_id = s.org_id AND t.subject = s.subject AND t.property = s.property`,
 	},
 	Missing: []string{
-		`UPDATE staged_setting_images s SET why = 'ORGANIZATION_NOT_FOUND' WHERE s.why IS NULL AND s.org_id IS NOT NULL AND NOT EXISTS (SELECT FROM organizations r WHERE r.instance_id = $1 AND r.id = s.org_id)`,
+		`UPDATE staged_setting_images s SET why = 'ORGANIZATION_NOT_FOUND' WHERE (s.why IS NULL OR $2 AND s.why = 'EXISTS') AND s.org_id IS NOT NULL AND NOT EXISTS (SELECT FROM organizations r WHERE r.instance_id = $1 AND r.id = s.org_id)`,
 	},
 	Insert: `INSERT INTO setting_images AS t (instance_id, org_id, subject, property, digest, content) SELECT $1, s.org_id, s.subject, s.property, s.digest, s.content FROM staged_setting_images s WHERE s.item BETWEEN $3 AND $4 AND s.why IS NULL AND ($2::timestamptz, $5::text, $6::jsonb) IS NOT NULL ORDER BY s.item ON CONFLICT DO NOTHING`,
 	Taken: []string{

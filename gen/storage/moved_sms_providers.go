@@ -106,7 +106,7 @@ var MovedSmsProviders = &transfer.Kind{
 		`UPDATE staged_sms_providers s SET why = 'ID_USED' WHERE s.why IS NULL AND EXISTS (SELECT FROM events e WHERE e.instance_id = $1 AND e.aggregate_type = 'sms_provider' AND e.aggregate_id = s.id)`,
 	},
 	Missing: []string{
-		`UPDATE staged_sms_providers s SET why = 'ORGANIZATION_NOT_FOUND' WHERE s.why IS NULL AND s.org_id IS NOT NULL AND NOT EXISTS (SELECT FROM organizations r WHERE r.instance_id = $1 AND r.id = s.org_id)`,
+		`UPDATE staged_sms_providers s SET why = 'ORGANIZATION_NOT_FOUND' WHERE (s.why IS NULL OR $2 AND s.why = 'EXISTS') AND s.org_id IS NOT NULL AND NOT EXISTS (SELECT FROM organizations r WHERE r.instance_id = $1 AND r.id = s.org_id)`,
 	},
 	Insert: `WITH n AS (INSERT INTO sms_providers AS t (instance_id, id, org_id, provider_type, name, name_folded, description, state_policy, sid, token, sender_number, messaging_service_sid, endpoint, signing_key, creation_date, change_date, sequence) SELECT $1, s.id, s.org_id, s.provider_type, s.name, s.name_folded, s.description, coalesce(nullif(s.state_policy, 0), 3), s.sid, coalesce(s.token, ''), s.sender_number, s.messaging_service_sid, s.endpoint, coalesce(s.signing_key, ''), s.creation_date, $2::timestamptz, nextval('events_sequence') FROM staged_sms_providers s WHERE s.item BETWEEN $3 AND $4 AND s.why IS NULL ORDER BY s.item ON CONFLICT DO NOTHING RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'sms_provider', n.id, 'sms.provider.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
 	Taken: []string{

@@ -71,8 +71,8 @@ var MovedUserMetadata = &transfer.Kind{
 		`UPDATE staged_user_metadata s SET why = CASE WHEN t.org_id = s.org_id THEN 'EXISTS' ELSE 'ID_TAKEN' END FROM user_metadata t WHERE t.instance_id = $1 AND t.user_id = s.user_id AND t.id = s.id`,
 	},
 	Missing: []string{
-		`UPDATE staged_user_metadata s SET why = 'USER_NOT_FOUND' WHERE s.why IS NULL AND s.user_id IS NOT NULL AND NOT EXISTS (SELECT FROM users r WHERE r.instance_id = $1 AND r.id = s.user_id)`,
-		`UPDATE staged_user_metadata s SET why = 'ORGANIZATION_NOT_FOUND' WHERE s.why IS NULL AND s.org_id IS NOT NULL AND NOT EXISTS (SELECT FROM organizations r WHERE r.instance_id = $1 AND r.id = s.org_id)`,
+		`UPDATE staged_user_metadata s SET why = 'USER_NOT_FOUND' WHERE (s.why IS NULL OR $2 AND s.why = 'EXISTS') AND s.user_id IS NOT NULL AND NOT EXISTS (SELECT FROM users r WHERE r.instance_id = $1 AND r.id = s.user_id)`,
+		`UPDATE staged_user_metadata s SET why = 'ORGANIZATION_NOT_FOUND' WHERE (s.why IS NULL OR $2 AND s.why = 'EXISTS') AND s.org_id IS NOT NULL AND NOT EXISTS (SELECT FROM organizations r WHERE r.instance_id = $1 AND r.id = s.org_id)`,
 	},
 	Insert: `WITH n AS (INSERT INTO user_metadata AS t (instance_id, user_id, id, id_folded, org_id, value, creation_date, change_date, sequence) SELECT $1, s.user_id, s.id, s.id_folded, s.org_id, s.value, s.creation_date, $2::timestamptz, nextval('events_sequence') FROM staged_user_metadata s WHERE s.item BETWEEN $3 AND $4 AND s.why IS NULL ORDER BY s.item ON CONFLICT DO NOTHING RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'user', n.user_id, 'user.metadata.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
 	Taken: []string{

@@ -134,7 +134,7 @@ func (m *moved) missingSQL(staged string) []string {
 		if n.column.Name == "org_id" {
 			reason = "ORGANIZATION_NOT_FOUND"
 		}
-		made = append(made, fmt.Sprintf("UPDATE %s s SET why = '%s' WHERE s.why IS NULL AND s.%s IS NOT NULL AND NOT EXISTS (SELECT FROM %s r WHERE r.instance_id = $1 AND r.id = s.%s)",
+		made = append(made, fmt.Sprintf("UPDATE %s s SET why = '%s' WHERE (s.why IS NULL OR $2 AND s.why = 'EXISTS') AND s.%s IS NOT NULL AND NOT EXISTS (SELECT FROM %s r WHERE r.instance_id = $1 AND r.id = s.%s)",
 			staged, reason, n.column.Name, refers, n.column.Name))
 	}
 	return made

@@ -257,8 +257,13 @@ func (in *importing) store(ctx context.Context, kind *transfer.Kind) error {
 			return err
 		}
 	}
-	for _, sql := range slices.Concat(kind.Find, kind.Missing, beyond[kind]) {
+	for _, sql := range kind.Find {
 		if _, err := in.tx.Exec(ctx, sql, in.InstanceID); err != nil {
+			return err
+		}
+	}
+	for _, sql := range slices.Concat(kind.Missing, beyond[kind]) {
+		if _, err := in.tx.Exec(ctx, sql, in.InstanceID, in.OnConflict == Update); err != nil {
 			return err
 		}
 	}
@@ -366,11 +371,4 @@ func explained(err error) error {
 		return fault.Invalid("INVALID_FIELD", "", "%s: %s", refused.TableName, refused.Message).Because(err)
 	}
 	return store.Explain(err)
-}
-
-// beyond are further marks of kinds: what no reference says.
-var beyond = map[*transfer.Kind][]string{
-	// A name that could be somebody's login name elsewhere (SEC-298).
-	storage.MovedUsers: {`UPDATE staged_users s SET why = 'USERNAME_OF_ANOTHER' WHERE s.why IS NULL AND s.username LIKE '%@%' AND EXISTS (
-		SELECT FROM domains d WHERE d.instance_id = $1 AND d.org_id <> s.org_id AND d.is_verified AND d.domain = lower(substring(s.username FROM '[^@]*$')))`},
 }

@@ -66,6 +66,7 @@ var sentences = map[string]string{
 	"DUPLICATE":               "it is in the file twice",
 	"NAME_TAKEN":              "its name or something else that has to be unique is taken",
 	"ORGANIZATION_NOT_FOUND":  "its organization is neither in the file nor there already",
+	"ORGANIZATION_DIFFERS":    "what it belongs to is in another organization",
 	"USER_NOT_FOUND":          "its user is neither in the file nor there already",
 	"PROJECT_NOT_FOUND":       "its project is neither in the file nor there already",
 	"PROJECT_GRANT_NOT_FOUND": "the grant of its project is neither in the file nor there already",
