@@ -179,9 +179,9 @@ func (in *importing) read(ctx context.Context, from transfer.Source, full chan<-
 			tidy(user)
 		}
 		err = in.rules.Check(item)
-		var reason string
+		var reason, without string
 		if err == nil {
-			reason, err = in.prepare(item)
+			reason, without, err = in.prepare(item)
 		}
 		if refusal, ok := errors.AsType[*fault.Error](err); ok {
 			return refusal.Within(fmt.Sprintf("%s[%d]", kind.Name, in.staged[kind]))
@@ -193,6 +193,10 @@ func (in *importing) read(ctx context.Context, from transfer.Source, full chan<-
 		if reason != "" {
 			in.lose(kind, item, reason)
 			continue
+		}
+		if without != "" { // it is carried, and so not counted
+			id, org := kind.Names(item)
+			in.lost(&transferv1.Lost{Kind: kind.Name, Id: id, OrgId: org, Reason: without, Message: sentence(without)})
 		}
 		values, err := kind.Values(item, at)
 		if err != nil {

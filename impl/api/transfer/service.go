@@ -74,6 +74,8 @@ var sentences = map[string]string{
 	"SCHEMA_NOT_FOUND":        "its user schema is not there; it has to be made first, under the same ID",
 	"USERNAME_OF_ANOTHER":     "its username ends in a verified domain of another organization",
 	"ROLE_NOT_FOUND":          "there is no such role at its level",
+	"INVALID_USERNAME":        "its username is empty, too long, or has characters that look like others or like nothing",
+	hashTooCostly:             "it is carried without its password, whose hash takes more work to verify than the operator allows (--max-hash-cost)",
 	"OTP_SECRET_MISSING":      "a second factor of one-time passwords is nothing without its secret; export with_otp",
 	"OTP_NOT_ASKED_FOR":       "secrets of one-time passwords are included with with_otp only",
 	"NOT_INCLUDED":            "an export does not include it",
