@@ -76,6 +76,14 @@ func TestRequestsAreHeldToTheContract(t *testing.T) {
 		{importPath, `{"data_orgsv1":{"version":1,"users":[{"id":"u","orgId":"o","username":"n","human":{},"passwordHash":"plain"}]}}`, "users[0].passwordHash"},
 		{importPath, `{"data_orgsv1":{"version":1,"users":[{"id":"u","orgId":"o","username":"n","human":{"password":{"plain":"correct horse"}}}]}}`, "users[0]"},
 		{importPath, `{"data_orgsv1":"{\"version\":1,\"users\":[{\"human\":{}}]}"}`, "users[0].id"},
+		{importPath, `{"data_orgsv1":{"version":1,"organizations":[{"id":"o","name":"a\u0000b"}]}}`, "organizations[0].name"},
+		{importPath, `{"data_orgsv1":{"version":1,"organizations":[{"id":"o/x","name":"a"}]}}`, "organizations[0].id"},
+		{importPath, `{"data_orgsv1":{"version":1,"organizations":[{"id":"o","name":"a","creationDate":"99999-01-01T00:00:00Z"}]}}`, "organizations[0].creationDate"},
+		{importPath, `{"data_orgsv1":{"version":1,"memberships":[{"id":"m","orgId":"o","userId":"u","level":"MEMBERSHIP_LEVEL_INSTANCE","objectId":"o","roles":["IAM_OWNER"]}]}}`, "memberships[0].level"},
+		{importPath, `{"data_orgsv1":{"version":1,"settings":[{"orgId":"o","subject":"branding","properties":{"primaryColorLight":"red;}"}}]}}`, "settings[0].primaryColorLight"},
+		{importPath, `{"data_orgsv1":{"version":1,"settings":[{"orgId":"o","subject":"branding","properties":{"logoLight":{"url":"https://evil.example/x.png"}}}]}}`, "settings[0].properties.logoLight"},
+		{importPath, `{"data_orgsv1":{"version":1,"settingImages":[{"orgId":"o","subject":"branding","property":"icon","digest":"x","content":"AAAA"}]}}`, "settingImages[0].content"},
+		{importPath, `{"data_orgsv1":{"version":1,"apps":[{"id":"a","orgId":"o","projectId":"p","name":"n","clientId":"c","oidc":{"redirectUris":["javascript:alert(1)"]}}]}}`, ""},
 		{importPath, `{"data_orgsv1":{"version":1}`, ""},
 		{importPath, ``, ""},
 	} {
@@ -354,4 +362,36 @@ func TestREL020_AnOperationEndsWithItsNode(t *testing.T) {
 		t.Errorf("got %v", operation)
 	}
 	c.Refused("owner", "GET", operations+"old", "", http.StatusNotFound, "OPERATION_NOT_FOUND")
+}
+
+// TestSEC221_ANodeMovesTwoAtOnce keeps two waiting; the third is told to come again.
+func TestSEC221_ANodeMovesTwoAtOnce(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	tx, err := c.DB.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock(hashtextextended('import/' || $1::text, 0))", c.Instance("a")); err != nil {
+		t.Fatal(err)
+	}
+	first, second := begin(t, c, importPath, `{"async":true,"data_orgsv1":`+file+`}`), begin(t, c, importPath, `{"async":true,"dry_run":true,"data_orgsv1":`+file+`}`)
+	c.Refused("owner", "POST", exportPath, answered, http.StatusServiceUnavailable, "TRANSFERS_RUNNING")
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	until(t, c, first)
+	until(t, c, second)
+	c.Must("owner", "POST", exportPath, answered)
+}
+
+// TestWhatIsImportedIsRemovedLikeAnythingElse deletes an organization that came by import.
+func TestWhatIsImportedIsRemovedLikeAnythingElse(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	c.Must("owner", "POST", importPath, `{"data_orgsv1":`+file+`}`)
+	c.Must("owner", "DELETE", "/resources/v3alpha/organizations/moved", "")
+	if got := c.Value("SELECT count(*) FROM events WHERE aggregate_id = 'u' AND event_type = 'user.removed'"); got != "1" {
+		t.Errorf("%s events say that the user is gone", got)
+	}
 }

@@ -42,7 +42,7 @@ type Plan struct {
 const (
 	// copied is how many rows are sent to a staging table at once, and stored is how many
 	// are stored by one statement: what is between is held in memory.
-	copied, stored = 1000, 50_000
+	copied, stored = 500, 50_000
 	// maxLost bounds how many items a report names.
 	maxLost = 1000
 )
