@@ -237,11 +237,12 @@ func (q *Queries) LockImports(ctx context.Context, db DBTX, instanceID string) e
 
 const longTransaction = `-- name: LongTransaction :exec
 SELECT set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true),
-    set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'on', true), set_config('enable_hashjoin', 'on', true),
+    set_config('plan_cache_mode', 'auto', true), set_config('enable_seqscan', 'on', true), set_config('enable_hashjoin', 'on', true),
     set_config('enable_mergejoin', 'on', true), set_config('work_mem', '32MB', true), set_config('gin_pending_list_limit', '65536', true)
 `
 
-// One of much work, whose statements are planned for what there is and may take long.
+// One of much work, whose statements are planned for what there is and may take long. Plans
+// are kept all the same: a foreign key is checked by a statement for each row.
 func (q *Queries) LongTransaction(ctx context.Context, db DBTX) error {
 	_, err := db.Exec(ctx, longTransaction)
 	return err

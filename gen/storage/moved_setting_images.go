@@ -64,9 +64,9 @@ var MovedSettingImages = &transfer.Kind{
 		`UPDATE staged_setting_images s SET why = 'EXISTS' FROM setting_images t WHERE t.instance_id = $1 AND t.org_id = s.org_id AND t.subject = s.subject AND t.property = s.property`,
 	},
 	Missing: []string{
-		`UPDATE staged_setting_images s SET why = 'ORGANIZATION_NOT_FOUND' WHERE s.why IS NULL AND s.org_id IS NOT NULL AND NOT EXISTS (SELECT FROM organizations r WHERE r.instance_id = $1 AND r.id = s.org_id)`,
+		`UPDATE staged_setting_images s SET why = 'ORGANIZATION_NOT_FOUND' WHERE (s.why IS NULL OR $2 AND s.why = 'EXISTS') AND s.org_id IS NOT NULL AND NOT EXISTS (SELECT FROM organizations r WHERE r.instance_id = $1 AND r.id = s.org_id)`,
 	},
-	Insert: `INSERT INTO setting_images AS t (instance_id, org_id, subject, property, digest, content) SELECT $1, s.org_id, s.subject, s.property, s.digest, s.content FROM staged_setting_images s WHERE s.item BETWEEN $3 AND $4 AND s.why IS NULL AND ($2::timestamptz, $5::text, $6::jsonb) IS NOT NULL ORDER BY s.item ON CONFLICT DO NOTHING`,
+	Insert: `INSERT INTO setting_images AS t (instance_id, org_id, subject, property, digest, content) SELECT $1, s.org_id, s.subject, s.property, s.digest, s.content FROM staged_setting_images s WHERE s.item BETWEEN $3 AND $4 AND s.why IS NULL AND ($2::timestamptz, $5::text, $6::jsonb) IS NOT NULL ORDER BY s.item, s.item ON CONFLICT DO NOTHING`,
 	Taken: []string{
 		`UPDATE staged_setting_images s SET why = 'DUPLICATE' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND EXISTS (SELECT FROM staged_setting_images e WHERE e.org_id = s.org_id AND e.subject = s.subject AND e.property = s.property AND e.item < s.item) AND $1 <> ''`,
 		`UPDATE staged_setting_images s SET why = 'NAME_TAKEN' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND NOT EXISTS (SELECT FROM setting_images t WHERE t.instance_id = $1 AND t.org_id = s.org_id AND t.subject = s.subject AND t.property = s.property)`,

@@ -56,9 +56,9 @@ var MovedSettings = &transfer.Kind{
 		`UPDATE staged_settings s SET why = 'EXISTS' FROM settings t WHERE t.instance_id = $1 AND t.org_id = s.org_id AND t.subject = s.subject`,
 	},
 	Missing: []string{
-		`UPDATE staged_settings s SET why = 'ORGANIZATION_NOT_FOUND' WHERE s.why IS NULL AND s.org_id IS NOT NULL AND NOT EXISTS (SELECT FROM organizations r WHERE r.instance_id = $1 AND r.id = s.org_id)`,
+		`UPDATE staged_settings s SET why = 'ORGANIZATION_NOT_FOUND' WHERE (s.why IS NULL OR $2 AND s.why = 'EXISTS') AND s.org_id IS NOT NULL AND NOT EXISTS (SELECT FROM organizations r WHERE r.instance_id = $1 AND r.id = s.org_id)`,
 	},
-	Insert: `WITH n AS (INSERT INTO settings AS t (instance_id, org_id, subject, properties, change_date, sequence) SELECT $1, s.org_id, s.subject, s.properties, $2::timestamptz, nextval('events_sequence') FROM staged_settings s WHERE s.item BETWEEN $3 AND $4 AND s.why IS NULL ORDER BY s.item ON CONFLICT DO NOTHING RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'settings', n.org_id, 'settings.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
+	Insert: `WITH n AS (INSERT INTO settings AS t (instance_id, org_id, subject, properties, change_date, sequence) SELECT $1, s.org_id, s.subject, s.properties, $2::timestamptz, nextval('events_sequence') FROM staged_settings s WHERE s.item BETWEEN $3 AND $4 AND s.why IS NULL ORDER BY s.item, s.item ON CONFLICT DO NOTHING RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'settings', n.org_id, 'settings.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
 	Taken: []string{
 		`UPDATE staged_settings s SET why = 'DUPLICATE' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND EXISTS (SELECT FROM staged_settings e WHERE e.org_id = s.org_id AND e.subject = s.subject AND e.item < s.item) AND $1 <> ''`,
 		`UPDATE staged_settings s SET why = 'NAME_TAKEN' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND NOT EXISTS (SELECT FROM settings t WHERE t.instance_id = $1 AND t.org_id = s.org_id AND t.subject = s.subject)`,

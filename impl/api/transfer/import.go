@@ -43,7 +43,7 @@ type Plan struct {
 const (
 	// copied is how many rows are sent to a staging table at once, and stored is how many
 	// are stored by one statement: what is between is held in memory.
-	copied, stored = 1000, 20_000
+	copied, stored = 1000, 50_000
 	// maxLost bounds how many items a report names.
 	maxLost = 1000
 )
@@ -209,9 +209,9 @@ func (in *importing) read(ctx context.Context, from transfer.Source, full chan<-
 			tidy(user)
 		}
 		err = in.rules.Check(item)
-		var reason string
+		var reason, without string
 		if err == nil {
-			reason, err = in.prepare(item)
+			reason, without, err = in.prepare(item)
 		}
 		if refusal, ok := errors.AsType[*fault.Error](err); ok {
 			return refusal.Within(fmt.Sprintf("%s[%d]", kind.Name, in.staged[kind]))
@@ -223,6 +223,10 @@ func (in *importing) read(ctx context.Context, from transfer.Source, full chan<-
 		if reason != "" {
 			in.lose(kind, item, reason)
 			continue
+		}
+		if without != "" { // it is carried, and so not counted
+			id, org := kind.Names(item)
+			in.lost(&transferv1.Lost{Kind: kind.Name, Id: id, OrgId: org, Reason: without, Message: sentence(without)})
 		}
 		values, err := kind.Values(item, at)
 		if err != nil {
@@ -283,8 +287,13 @@ func (in *importing) store(ctx context.Context, kind *transfer.Kind) error {
 			return err
 		}
 	}
-	for _, sql := range slices.Concat(kind.Find, kind.Missing, beyond[kind]) {
+	for _, sql := range kind.Find {
 		if _, err := in.tx.Exec(ctx, sql, in.InstanceID); err != nil {
+			return err
+		}
+	}
+	for _, sql := range slices.Concat(kind.Missing, beyond[kind]) {
+		if _, err := in.tx.Exec(ctx, sql, in.InstanceID, in.OnConflict == Update); err != nil {
 			return err
 		}
 	}
@@ -392,11 +401,4 @@ func explained(err error) error {
 		return fault.Invalid("INVALID_FIELD", "", "%s: %s", refused.TableName, refused.Message).Because(err)
 	}
 	return store.Explain(err)
-}
-
-// beyond are further marks of kinds: what no reference says.
-var beyond = map[*transfer.Kind][]string{
-	// A name that could be somebody's login name elsewhere (SEC-298).
-	storage.MovedUsers: {`UPDATE staged_users s SET why = 'USERNAME_OF_ANOTHER' WHERE s.why IS NULL AND s.username LIKE '%@%' AND EXISTS (
-		SELECT FROM domains d WHERE d.instance_id = $1 AND d.org_id <> s.org_id AND d.is_verified AND d.domain = lower(substring(s.username FROM '[^@]*$')))`},
 }

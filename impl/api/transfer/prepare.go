@@ -18,13 +18,20 @@ import (
 )
 
 // prepare gives an item what it left out, and holds it to what the rooms of the API ask
-// beyond the rules of the contract. A reason says that it cannot be carried.
-func (s *Service) prepare(item transfer.Item) (reason string, err error) {
+// beyond the rules of the contract. A reason says that it cannot be carried, without why it
+// is carried without something of it.
+func (s *Service) prepare(item transfer.Item) (reason, without string, err error) {
+	if m, ok := item.(*transferv1.TransferUser); ok {
+		return s.user(m)
+	}
+	reason, err = s.other(item)
+	return reason, "", err
+}
+
+func (s *Service) other(item transfer.Item) (reason string, err error) {
 	switch m := item.(type) {
 	case *transferv1.TransferApp:
 		return "", app.Complete(m)
-	case *transferv1.TransferUser:
-		return "", s.user(m)
 	case *transferv1.TransferAuthenticator:
 		if m.GetType() == totp && len(m.GetSecret()) == 0 {
 			return "OTP_SECRET_MISSING", nil
@@ -42,13 +49,16 @@ func (s *Service) prepare(item transfer.Item) (reason string, err error) {
 	return "", nil
 }
 
-func (s *Service) user(m *transferv1.TransferUser) (err error) {
-	if m.Username, err = user.Canonical(m.GetUsername()); err != nil {
-		if refusal, ok := errors.AsType[*fault.Error](err); ok {
-			return refusal.Below("user", "")
-		}
-		return err
+// user: one user of many whose name or password is not for here does not keep out the others.
+func (s *Service) user(m *transferv1.TransferUser) (reason, without string, err error) {
+	name, err := user.Canonical(m.GetUsername())
+	if refusal, ok := errors.AsType[*fault.Error](err); ok {
+		return refusal.Reason, "", nil
 	}
+	if err != nil {
+		return "", "", err
+	}
+	m.Username = name
 	switch of := m.GetType().(type) {
 	case *transferv1.TransferUser_Human:
 		of.Human.Profile = cmp.Or(of.Human.Profile, &userv3.Profile{})
@@ -59,10 +69,18 @@ func (s *Service) user(m *transferv1.TransferUser) (err error) {
 		m.PasswordHash, m.IsEmailProven = nil, false
 	}
 	if m.PasswordHash == nil {
-		return nil
+		return "", "", nil
 	}
-	return user.CheckHash(m.GetPasswordHash(), s.MaxHashCost, "passwordHash")
+	err = user.CheckHash(m.GetPasswordHash(), s.MaxHashCost, "passwordHash")
+	if refusal, ok := errors.AsType[*fault.Error](err); ok && refusal.Reason == hashTooCostly {
+		m.PasswordHash = nil
+		return "", hashTooCostly, nil
+	}
+	return "", "", err
 }
+
+// hashTooCostly is the reason of user.CheckHash.
+const hashTooCostly = "HASH_TOO_COSTLY"
 
 // tidy takes out of a user what is empty: a row has all of it, a request only what it says.
 func tidy(m *transferv1.TransferUser) {

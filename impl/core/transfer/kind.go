@@ -59,7 +59,8 @@ type Kind struct {
 	Stage string
 	// Find marks what is there already: in another organization, by a used ID. $1 is the instance.
 	Find []string
-	// Missing mark what refers to what is not there.
+	// Missing mark what refers to what is not there; $2 says whether that goes for what is
+	// there already too, because it is updated.
 	Missing []string
 	// Insert stores what is not marked of the items from $3 to $4, of the instance $1 at $2, by $5, in the
 	// import whose event payload is $6. Taken marks what of these it did not store.
