@@ -11695,8 +11695,9 @@ type ClientInterface interface {
 	// ImportDataWithBody Imports organizations.
 	//
 	// All of it or nothing: whatever fails, nothing is left. What a reference in the file does
-	// not find is not carried over, and said so. It takes the files of export, and those of
-	// others that have the same operation ("orgs").
+	// not find is not carried over, and said so. An organization that has no primary domain then
+	// gets the one that it would have had if it had been created. It takes the files of export,
+	// and those of others that have the same operation ("orgs").
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -11706,8 +11707,9 @@ type ClientInterface interface {
 	// ImportData Imports organizations.
 	//
 	// All of it or nothing: whatever fails, nothing is left. What a reference in the file does
-	// not find is not carried over, and said so. It takes the files of export, and those of
-	// others that have the same operation ("orgs").
+	// not find is not carried over, and said so. An organization that has no primary domain then
+	// gets the one that it would have had if it had been created. It takes the files of export,
+	// and those of others that have the same operation ("orgs").
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -14828,8 +14830,9 @@ func (c *Client) ExportData(ctx context.Context, body ExportDataJSONRequestBody,
 // ImportDataWithBody Imports organizations.
 //
 // All of it or nothing: whatever fails, nothing is left. What a reference in the file does
-// not find is not carried over, and said so. It takes the files of export, and those of
-// others that have the same operation ("orgs").
+// not find is not carried over, and said so. An organization that has no primary domain then
+// gets the one that it would have had if it had been created. It takes the files of export,
+// and those of others that have the same operation ("orgs").
 //
 // Takes any type of body and a specified content type.
 //
@@ -14849,8 +14852,9 @@ func (c *Client) ImportDataWithBody(ctx context.Context, contentType string, bod
 // ImportData Imports organizations.
 //
 // All of it or nothing: whatever fails, nothing is left. What a reference in the file does
-// not find is not carried over, and said so. It takes the files of export, and those of
-// others that have the same operation ("orgs").
+// not find is not carried over, and said so. An organization that has no primary domain then
+// gets the one that it would have had if it had been created. It takes the files of export,
+// and those of others that have the same operation ("orgs").
 //
 // Takes a body of the `application/json` content type.
 //
@@ -34685,8 +34689,9 @@ type ClientWithResponsesInterface interface {
 	// ImportDataWithBodyWithResponse Imports organizations.
 	//
 	// All of it or nothing: whatever fails, nothing is left. What a reference in the file does
-	// not find is not carried over, and said so. It takes the files of export, and those of
-	// others that have the same operation ("orgs").
+	// not find is not carried over, and said so. An organization that has no primary domain then
+	// gets the one that it would have had if it had been created. It takes the files of export,
+	// and those of others that have the same operation ("orgs").
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -34696,8 +34701,9 @@ type ClientWithResponsesInterface interface {
 	// ImportDataWithResponse Imports organizations.
 	//
 	// All of it or nothing: whatever fails, nothing is left. What a reference in the file does
-	// not find is not carried over, and said so. It takes the files of export, and those of
-	// others that have the same operation ("orgs").
+	// not find is not carried over, and said so. An organization that has no primary domain then
+	// gets the one that it would have had if it had been created. It takes the files of export,
+	// and those of others that have the same operation ("orgs").
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -63222,8 +63228,9 @@ func (c *ClientWithResponses) ExportDataWithResponse(ctx context.Context, body E
 // ImportDataWithBodyWithResponse Imports organizations.
 //
 // All of it or nothing: whatever fails, nothing is left. What a reference in the file does
-// not find is not carried over, and said so. It takes the files of export, and those of
-// others that have the same operation ("orgs").
+// not find is not carried over, and said so. An organization that has no primary domain then
+// gets the one that it would have had if it had been created. It takes the files of export,
+// and those of others that have the same operation ("orgs").
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -63239,8 +63246,9 @@ func (c *ClientWithResponses) ImportDataWithBodyWithResponse(ctx context.Context
 // ImportDataWithResponse Imports organizations.
 //
 // All of it or nothing: whatever fails, nothing is left. What a reference in the file does
-// not find is not carried over, and said so. It takes the files of export, and those of
-// others that have the same operation ("orgs").
+// not find is not carried over, and said so. An organization that has no primary domain then
+// gets the one that it would have had if it had been created. It takes the files of export,
+// and those of others that have the same operation ("orgs").
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -127,6 +127,10 @@ func (c *check) node(n tree, with []string) {
 			c.node(s.in("selectStmt"), with)
 			c.parts(s["onConflictClause"], with)
 			c.parts(s["returningList"], with)
+		case "CreateTableAsStmt":
+			if skip, _ := s.in("into")["skipData"].(bool); !skip { // WITH NO DATA takes the columns alone
+				c.parts(n[kind], with)
+			}
 		default:
 			c.parts(n[kind], with)
 		}

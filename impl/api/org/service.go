@@ -74,14 +74,14 @@ func (s *Service) CreateOrganization(ctx context.Context, req *orgv3.CreateOrgan
 		if details, err = s.orgs.CreateIn(ctx, tx, org, &eventv1.OrgAdded{}); err != nil {
 			return err
 		}
-		return s.addDefaultDomain(ctx, tx, org)
+		return s.AddDefaultDomain(ctx, tx, org)
 	})
 	return &orgv3.CreateOrganizationResponse{Details: details}, err
 }
 
-// addDefaultDomain gives an organization <name>.<primary domain of the instance>,
+// AddDefaultDomain gives an organization <name>.<primary domain of the instance>,
 // or with part of its ID in the name when another one has that.
-func (s *Service) addDefaultDomain(ctx context.Context, tx pgx.Tx, org *db.OrganizationRow) error {
+func (s *Service) AddDefaultDomain(ctx context.Context, tx pgx.Tx, org *db.OrganizationRow) error {
 	host, err := s.queries.PrimaryHost(ctx, tx, org.InstanceID)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (s *Service) addDefaultDomain(ctx context.Context, tx pgx.Tx, org *db.Organ
 		if !store.NoRow(err) {
 			return err
 		}
-		return s.domains.Add(ctx, tx, &db.Domain{OrgID: &org.ID, Domain: address})
+		return s.domains.Add(ctx, tx, &db.Domain{InstanceID: org.InstanceID, OrgID: &org.ID, Domain: address})
 	}
 	return fault.New(fault.AlreadyExists, "DOMAIN_TAKEN", "the default domain of the organization is taken").On("organization.name")
 }

@@ -16,6 +16,7 @@ import (
 	transferv1 "github.com/writ-id/writ/gen/proto/writ/transfer/v1"
 	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/core/transfer"
 )
@@ -109,8 +110,37 @@ func (in *importing) run(ctx context.Context, from transfer.Source) error {
 			return fmt.Errorf("%s: %w", kind.Name, err)
 		}
 	}
+	if in.staged[storage.MovedOrganizations] > 0 {
+		if err := in.domains(ctx); err != nil {
+			return err
+		}
+	}
 	if in.conflict && in.OnConflict == Refuse {
 		return fault.New(fault.AlreadyExists, "IMPORT_CONFLICT", "something of this is there already; nothing was imported").Telling(in.report)
+	}
+	return nil
+}
+
+// domains gives the organizations of the file that have no primary domain the one that
+// creating them would have: login names end in it, and what the file says may be taken.
+func (in *importing) domains(ctx context.Context) error {
+	without, err := in.tx.Query(ctx, `SELECT o.id, o.name FROM staged_organizations s JOIN organizations o ON o.instance_id = $1 AND o.id = s.id
+		WHERE NOT EXISTS (SELECT FROM domains d WHERE d.instance_id = $1 AND d.org_id = o.id AND d.is_primary) ORDER BY s.item`, in.InstanceID)
+	if err != nil {
+		return err
+	}
+	orgs, err := pgx.CollectRows(without, func(row pgx.CollectableRow) (*db.OrganizationRow, error) {
+		org := &db.OrganizationRow{InstanceID: in.InstanceID}
+		return org, row.Scan(&org.ID, &org.Name)
+	})
+	if err != nil {
+		return err
+	}
+	ctx = policy.As(ctx, policy.Context{InstanceID: in.InstanceID}, in.By, in.Roles)
+	for _, one := range orgs {
+		if err := in.Orgs.In(in.tx).AddDefaultDomain(ctx, in.tx, one); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -116,10 +116,9 @@ func keyOf(kind *files.Kind, item files.Item) []string {
 }
 
 func (d *tenants) settings(org string) {
-	if d.is("domain") {
-		verified := d.is("verified")
+	for i := range 1 + d.some("domains") { // one is the primary (REL-025)
 		d.add(storage.MovedDomains, &transferv1.TransferDomain{
-			Id: d.id("domain"), OrgId: org, Domain: fmt.Sprintf("d%d.example", d.n), IsVerified: verified, IsPrimary: verified && d.is("primary"),
+			Id: d.id("domain"), OrgId: org, Domain: fmt.Sprintf("d%d.example", d.n), IsVerified: i == 0 || d.is("verified"), IsPrimary: i == 0,
 			ValidationType: domainv3.ValidationType_VALIDATION_TYPE_DNS, ValidationToken: d.text("token"), CreationDate: d.date(),
 		})
 	}

@@ -18,6 +18,8 @@ import (
 	languagev3 "github.com/writ-id/writ/gen/proto/writ/language/v3alpha"
 	settingsv3 "github.com/writ-id/writ/gen/proto/writ/settings/v3alpha"
 	"github.com/writ-id/writ/gen/storage"
+	"github.com/writ-id/writ/impl/api/domain"
+	"github.com/writ-id/writ/impl/api/org"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/secret"
@@ -28,6 +30,7 @@ type Service struct {
 	resource.Env
 	Sealer secret.Sealer
 	Roles  *policy.Roles
+	Orgs   *org.Service // furnishes organizations that come without a domain
 	Logger *slog.Logger
 	// MaxHashCost is as with user.Service.
 	MaxHashCost float64
@@ -53,7 +56,7 @@ func New(env resource.Env, sealer secret.Sealer, roles *policy.Roles, logger *sl
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{Env: env, Sealer: sealer, Roles: roles, Logger: logger, rules: rules, places: make(chan struct{}, atOnce)}
+	s := &Service{Env: env, Sealer: sealer, Roles: roles, Orgs: org.New(env, domain.New(env, nil)), Logger: logger, rules: rules, places: make(chan struct{}, atOnce)}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	return s, nil
 }
