@@ -20,9 +20,15 @@ type mover struct {
 	client *http.Client
 }
 
+// answer is a status and what came with it.
+type answer struct {
+	StatusCode int
+	Header     http.Header
+}
+
 // call sends a request, which the document has to allow unless ctx says otherwise, and
 // returns the answer, which it has to allow.
-func (m mover) call(ctx context.Context, token, method, path, body, bytes string) (*http.Response, string) {
+func (m mover) call(ctx context.Context, token, method, path, body, bytes string) (answer, string) {
 	m.t.Helper()
 	r, err := http.NewRequestWithContext(ctx, method, m.Issuer+"/admin/v1/"+path, strings.NewReader(body))
 	if err != nil {
@@ -50,7 +56,7 @@ func (m mover) call(ctx context.Context, token, method, path, body, bytes string
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	return response, string(text)
+	return answer{response.StatusCode, response.Header}, string(text)
 }
 
 // must is a call of the owner that is answered with status.
