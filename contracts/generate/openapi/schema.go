@@ -213,12 +213,12 @@ func (g *generator) scalar(f protoreflect.FieldDescriptor, at place) *schema {
 		if at == inParameter {
 			return &schema{Type: "integer", Format: "int64"}
 		}
-		return &schema{Type: "string", Format: "int64", Pattern: `^-?[0-9]+$`}
+		return &schema{Type: "string", Format: "int64", Pattern: `^(0|-?[1-9][0-9]*)$`}
 	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
 		if at == inParameter {
 			return &schema{Type: "integer", Format: "uint64", Minimum: "0", Maximum: "18446744073709551615"}
 		}
-		return &schema{Type: "string", Format: "uint64", Pattern: `^[0-9]+$`}
+		return &schema{Type: "string", Format: "uint64", Pattern: `^(0|[1-9][0-9]*)$`}
 	case protoreflect.FloatKind:
 		return &schema{Type: "number", Format: "float"}
 	case protoreflect.DoubleKind:
