@@ -14,10 +14,12 @@ package bucket
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -211,12 +213,48 @@ type road struct {
 	download bool         // answers may be objects
 }
 
+// sending is the body of a request. A transport may read on after it gave up, when a library
+// that tries again has the same bytes read from their beginning already.
+type sending struct {
+	from io.ReadCloser
+
+	mu    sync.Mutex
+	ended bool
+}
+
+var errEnded = errors.New("bucket: the request has ended")
+
+// Read implements io.Reader.
+func (s *sending) Read(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return 0, errEnded
+	}
+	return s.from.Read(p)
+}
+
+// Close implements io.Closer.
+func (s *sending) Close() error { return s.from.Close() }
+
+func (s *sending) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+}
+
 // RoundTrip implements http.RoundTripper.
 func (r *road) RoundTrip(request *http.Request) (*http.Response, error) {
 	if r.download {
 		// As it is stored: GCS unpacks objects else, and then it cannot resume.
 		request = request.Clone(request.Context())
 		request.Header.Set("Accept-Encoding", "gzip")
+	}
+	if request.Body != nil && request.GetBody == nil {
+		sent := &sending{from: request.Body}
+		defer sent.end()
+		request = request.Clone(request.Context())
+		request.Body = sent
 	}
 	response, err := r.answers.Transport.RoundTrip(request)
 	if err != nil {
