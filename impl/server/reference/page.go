@@ -271,7 +271,7 @@ func headerNames(r *response) []string {
 func (b *builder) operation(verb, path string, op *operation) (*entryView, error) {
 	view := &entryView{
 		ID: op.OperationID, Verb: strings.ToUpper(verb), Path: path,
-		Summary: op.Summary, Description: op.Description,
+		Summary: strings.TrimSuffix(op.Summary, "."), Description: op.Description,
 		Permission: op.Permission, Feature: op.Feature, GRPC: op.GRPCMethod, Levels: strings.Join(op.Levels, ", "),
 		Public: op.Security != nil && len(op.Security) == 0,
 		Client: slices.ContainsFunc(op.Security, func(one map[string][]string) bool { _, ok := one["client"]; return ok }),
