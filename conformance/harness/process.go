@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -60,11 +61,7 @@ func run(program string, args ...string) (*node, error) {
 		n.log.copy = file // the end of this process closes it
 	}
 	n.cmd.Stderr = &n.log
-	for _, variable := range os.Environ() { // settings of the person who runs the tests are not theirs
-		if !strings.HasPrefix(variable, "WRIT_") {
-			n.cmd.Env = append(n.cmd.Env, variable)
-		}
-	}
+	n.cmd.Env = Environment()
 	n.cmd.SysProcAttr = endWithParent()
 	if err := n.cmd.Start(); err != nil {
 		return nil, err
@@ -155,4 +152,10 @@ func (n *node) failures() error {
 		}
 	}
 	return err
+}
+
+// Environment is that of programs that tests run: settings of the person who runs the tests
+// are not theirs.
+func Environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "WRIT_") })
 }

@@ -215,6 +215,7 @@ func TestREL064_AnInstanceMovesToAnotherCellWithSessionsAndTokens(t *testing.T) 
 	move := func(args ...string) (string, error) {
 		cmd := exec.CommandContext(t.Context(), harness.Program(t), append([]string{"move-instance", "--from", from, "--to", to, "--instance", source.InstanceID,
 			"--master-key-file", source.MasterKeyFile(), "--to-master-key-file", target.MasterKeyFile()}, args...)...)
+		cmd.Env = harness.Environment()
 		var output bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &output, &output
 		err := cmd.Run()

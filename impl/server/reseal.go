@@ -39,7 +39,7 @@ func SealedColumns() []Sealed {
 }
 
 // resealBatch is how many rows are read at once.
-const resealBatch = 500
+const resealBatch = 100
 
 // Reseal seals all of them anew, by the key that seals now, and returns in how many rows. It
 // may run while nodes do, and again after a failure: a secret that changed since it was read

@@ -141,7 +141,7 @@ func (m *mover) reseal(ctx context.Context) error {
 }
 
 // resealBatch is how many rows are in memory.
-const resealBatch = 1000
+const resealBatch = 100
 
 func (m *mover) resealTable(ctx context.Context, s *Sealed) error {
 	texts := func(columns []string) string { return "ARRAY[" + strings.Join(columns, "::text, ") + "::text]" }
