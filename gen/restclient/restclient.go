@@ -11718,6 +11718,8 @@ type ClientInterface interface {
 
 	// GetOperation Tells how far an export or import is that runs by itself.
 	//
+	// It is forgotten a day after it ended, with its result.
+	//
 	// Corresponds with GET /admin/v1/operations/{id} (the `GetOperation` operationId).
 	GetOperation(ctx context.Context, id OperationID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -14872,6 +14874,8 @@ func (c *Client) ImportData(ctx context.Context, body ImportDataJSONRequestBody,
 }
 
 // GetOperation Tells how far an export or import is that runs by itself.
+//
+// It is forgotten a day after it ended, with its result.
 //
 // Corresponds with GET /admin/v1/operations/{id} (the `GetOperation` operationId).
 func (c *Client) GetOperation(ctx context.Context, id OperationID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -34711,6 +34715,8 @@ type ClientWithResponsesInterface interface {
 	ImportDataWithResponse(ctx context.Context, body ImportDataJSONRequestBody, reqEditors ...RequestEditorFn) (*ImportDataAnswer, error)
 
 	// GetOperationWithResponse Tells how far an export or import is that runs by itself.
+	//
+	// It is forgotten a day after it ended, with its result.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -63262,6 +63268,8 @@ func (c *ClientWithResponses) ImportDataWithResponse(ctx context.Context, body I
 }
 
 // GetOperationWithResponse Tells how far an export or import is that runs by itself.
+//
+// It is forgotten a day after it ended, with its result.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -3,6 +3,7 @@ package oidc_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -24,6 +25,12 @@ func TestSEC311_AnExchangedMasterKeyOpensEverything(t *testing.T) {
 	target := w.a.receive("restWebhook", `,"interruptOnError":true`) // without its key it fails
 	w.a.function("preuserinfo", target)
 	w.a.must("POST", "/resources/v3alpha/targets/"+target.id+"/_rotate_signing_key", "{}")
+	export := w.a.must("POST", "/admin/v1/export", `{"response_output":true,"async":true}`)
+	for state := ""; state != "OPERATION_STATE_SUCCEEDED"; time.Sleep(10 * time.Millisecond) {
+		if state, _ = w.a.must("GET", "/admin/v1/operations/"+export["id"].(string), "")["state"].(string); state == "OPERATION_STATE_FAILED" {
+			t.Fatal("the export failed")
+		}
+	}
 
 	master := w.sealer.(*secret.MasterKey)
 	for _, step := range []func(*secret.MasterKey) (*secret.MasterKey, error){(*secret.MasterKey).Add, (*secret.MasterKey).Switch} {
