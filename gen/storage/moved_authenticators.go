@@ -89,13 +89,11 @@ var MovedAuthenticators = &transfer.Kind{
 		`UPDATE staged_authenticators s SET why = 'DUPLICATE' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND EXISTS (SELECT FROM staged_authenticators e WHERE e.id = s.id AND e.item < s.item) AND $1 <> ''`,
 		`UPDATE staged_authenticators s SET why = 'NAME_TAKEN' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND NOT EXISTS (SELECT FROM authenticators t WHERE t.instance_id = $1 AND t.id = s.id)`,
 	},
-	Update: []string{
-		`UPDATE staged_authenticators s SET why = 'UNCHANGED' FROM authenticators t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.id = s.id AND (t.user_id, t.type, t.address, t.is_verified, t.secret) IS NOT DISTINCT FROM (s.user_id, s.type, s.address, s.is_verified, coalesce(s.secret, t.secret))`,
-		`WITH n AS (UPDATE authenticators t SET user_id = s.user_id, type = s.type, address = s.address, is_verified = s.is_verified, secret = coalesce(s.secret, t.secret), change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_authenticators s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.id = s.id AND (t.user_id, t.type, t.address, t.is_verified, t.secret) IS DISTINCT FROM (s.user_id, s.type, s.address, s.is_verified, coalesce(s.secret, t.secret)) RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'user', n.user_id, 'user.authenticator.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
-		`UPDATE staged_authenticators SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
-	},
-	Outcome: `SELECT org_id, coalesce(why, ''), count(*) FROM staged_authenticators GROUP BY 1, 2 ORDER BY 1, 2`,
-	Marked:  `SELECT id, org_id, why FROM staged_authenticators WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
+	Outcome:   `SELECT org_id, coalesce(why, ''), count(*) FROM staged_authenticators GROUP BY 1, 2 ORDER BY 1, 2`,
+	Marked:    `SELECT id, org_id, why FROM staged_authenticators WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
+	Unchanged: `UPDATE staged_authenticators s SET why = 'UNCHANGED' FROM authenticators t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.id = s.id AND (t.user_id, t.type, t.address, t.is_verified, t.secret) IS NOT DISTINCT FROM (s.user_id, s.type, s.address, s.is_verified, coalesce(s.secret, t.secret))`,
+	Update:    `WITH n AS (UPDATE authenticators t SET user_id = s.user_id, type = s.type, address = s.address, is_verified = s.is_verified, secret = coalesce(s.secret, t.secret), change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_authenticators s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.id = s.id AND (t.user_id, t.type, t.address, t.is_verified, t.secret) IS DISTINCT FROM (s.user_id, s.type, s.address, s.is_verified, coalesce(s.secret, t.secret)) RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'user', n.user_id, 'user.authenticator.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
+	Updated:   `UPDATE staged_authenticators SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
 }
 
 func scanTransferAuthenticator(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
@@ -105,7 +103,7 @@ func scanTransferAuthenticator(row v5.CollectableRow, asked transfer.Asked, at t
 		r.Secret = nil
 	}
 	if err == nil {
-		err = transfer.Open(at.Sealer, &r.Secret, secret.Place("authenticators", r.InstanceID, r.UserID))
+		r.Secret, err = secret.OpenStored(at.Sealer, secret.Place("authenticators", r.InstanceID, r.UserID), r.Secret)
 	}
 	return NewTransferAuthenticator(r), err
 }

@@ -85,13 +85,11 @@ var MovedIdpLinks = &transfer.Kind{
 		`UPDATE staged_idp_links s SET why = 'DUPLICATE' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND EXISTS (SELECT FROM staged_idp_links e WHERE e.id = s.id AND e.item < s.item) AND $1 <> ''`,
 		`UPDATE staged_idp_links s SET why = 'NAME_TAKEN' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND NOT EXISTS (SELECT FROM idp_links t WHERE t.instance_id = $1 AND t.id = s.id)`,
 	},
-	Update: []string{
-		`UPDATE staged_idp_links s SET why = 'UNCHANGED' FROM idp_links t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.id = s.id AND (t.user_id, t.idp_id, t.external_user_id, t.external_username) IS NOT DISTINCT FROM (s.user_id, s.idp_id, s.external_user_id, s.external_username)`,
-		`WITH n AS (UPDATE idp_links t SET user_id = s.user_id, idp_id = s.idp_id, external_user_id = s.external_user_id, external_username = s.external_username, change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_idp_links s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.id = s.id AND (t.user_id, t.idp_id, t.external_user_id, t.external_username) IS DISTINCT FROM (s.user_id, s.idp_id, s.external_user_id, s.external_username) RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'user', n.user_id, 'user.human.externalidp.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
-		`UPDATE staged_idp_links SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
-	},
-	Outcome: `SELECT org_id, coalesce(why, ''), count(*) FROM staged_idp_links GROUP BY 1, 2 ORDER BY 1, 2`,
-	Marked:  `SELECT id, org_id, why FROM staged_idp_links WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
+	Outcome:   `SELECT org_id, coalesce(why, ''), count(*) FROM staged_idp_links GROUP BY 1, 2 ORDER BY 1, 2`,
+	Marked:    `SELECT id, org_id, why FROM staged_idp_links WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
+	Unchanged: `UPDATE staged_idp_links s SET why = 'UNCHANGED' FROM idp_links t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.id = s.id AND (t.user_id, t.idp_id, t.external_user_id, t.external_username) IS NOT DISTINCT FROM (s.user_id, s.idp_id, s.external_user_id, s.external_username)`,
+	Update:    `WITH n AS (UPDATE idp_links t SET user_id = s.user_id, idp_id = s.idp_id, external_user_id = s.external_user_id, external_username = s.external_username, change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_idp_links s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.id = s.id AND (t.user_id, t.idp_id, t.external_user_id, t.external_username) IS DISTINCT FROM (s.user_id, s.idp_id, s.external_user_id, s.external_username) RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'user', n.user_id, 'user.human.externalidp.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
+	Updated:   `UPDATE staged_idp_links SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
 }
 
 func scanTransferIDPLink(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {

@@ -100,13 +100,11 @@ var MovedMemberships = &transfer.Kind{
 		`UPDATE staged_memberships s SET why = 'DUPLICATE' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND EXISTS (SELECT FROM staged_memberships e WHERE e.id = s.id AND e.item < s.item) AND $1 <> ''`,
 		`UPDATE staged_memberships s SET why = 'NAME_TAKEN' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND NOT EXISTS (SELECT FROM memberships t WHERE t.instance_id = $1 AND t.id = s.id)`,
 	},
-	Update: []string{
-		`UPDATE staged_memberships s SET why = 'UNCHANGED' FROM memberships t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.id = s.id AND (t.project_id, t.project_grant_id, t.user_id, t.level, t.object_id, t.roles) IS NOT DISTINCT FROM (s.project_id, s.project_grant_id, s.user_id, s.level, s.object_id, s.roles)`,
-		`WITH n AS (UPDATE memberships t SET project_id = s.project_id, project_grant_id = s.project_grant_id, user_id = s.user_id, level = s.level, object_id = s.object_id, roles = s.roles, change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_memberships s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.id = s.id AND (t.project_id, t.project_grant_id, t.user_id, t.level, t.object_id, t.roles) IS DISTINCT FROM (s.project_id, s.project_grant_id, s.user_id, s.level, s.object_id, s.roles) RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'membership', n.id, 'membership.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
-		`UPDATE staged_memberships SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
-	},
-	Outcome: `SELECT org_id, coalesce(why, ''), count(*) FROM staged_memberships GROUP BY 1, 2 ORDER BY 1, 2`,
-	Marked:  `SELECT id, org_id, why FROM staged_memberships WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
+	Outcome:   `SELECT org_id, coalesce(why, ''), count(*) FROM staged_memberships GROUP BY 1, 2 ORDER BY 1, 2`,
+	Marked:    `SELECT id, org_id, why FROM staged_memberships WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
+	Unchanged: `UPDATE staged_memberships s SET why = 'UNCHANGED' FROM memberships t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.id = s.id AND (t.project_id, t.project_grant_id, t.user_id, t.level, t.object_id, t.roles) IS NOT DISTINCT FROM (s.project_id, s.project_grant_id, s.user_id, s.level, s.object_id, s.roles)`,
+	Update:    `WITH n AS (UPDATE memberships t SET project_id = s.project_id, project_grant_id = s.project_grant_id, user_id = s.user_id, level = s.level, object_id = s.object_id, roles = s.roles, change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_memberships s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.id = s.id AND (t.project_id, t.project_grant_id, t.user_id, t.level, t.object_id, t.roles) IS DISTINCT FROM (s.project_id, s.project_grant_id, s.user_id, s.level, s.object_id, s.roles) RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'membership', n.id, 'membership.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
+	Updated:   `UPDATE staged_memberships SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
 }
 
 func scanTransferMembership(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {

@@ -68,13 +68,11 @@ var MovedOrganizations = &transfer.Kind{
 		`UPDATE staged_organizations s SET why = 'DUPLICATE' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND EXISTS (SELECT FROM staged_organizations e WHERE e.id = s.id AND e.item < s.item) AND $1 <> ''`,
 		`UPDATE staged_organizations s SET why = 'NAME_TAKEN' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND NOT EXISTS (SELECT FROM organizations t WHERE t.instance_id = $1 AND t.id = s.id)`,
 	},
-	Update: []string{
-		`UPDATE staged_organizations s SET why = 'UNCHANGED' FROM organizations t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.id = s.id AND (t.name, t.name_folded, t.state) IS NOT DISTINCT FROM (s.name, s.name_folded, coalesce(nullif(s.state, 0), 1))`,
-		`WITH n AS (UPDATE organizations t SET name = s.name, name_folded = s.name_folded, state = coalesce(nullif(s.state, 0), 1), change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_organizations s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.id = s.id AND (t.name, t.name_folded, t.state) IS DISTINCT FROM (s.name, s.name_folded, coalesce(nullif(s.state, 0), 1)) RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'org', n.id, 'org.imported', $6::jsonb, $5::text, 2, $1, $2 FROM n`,
-		`UPDATE staged_organizations SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
-	},
-	Outcome: `SELECT id, coalesce(why, ''), count(*) FROM staged_organizations GROUP BY 1, 2 ORDER BY 1, 2`,
-	Marked:  `SELECT id, id, why FROM staged_organizations WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
+	Outcome:   `SELECT id, coalesce(why, ''), count(*) FROM staged_organizations GROUP BY 1, 2 ORDER BY 1, 2`,
+	Marked:    `SELECT id, id, why FROM staged_organizations WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
+	Unchanged: `UPDATE staged_organizations s SET why = 'UNCHANGED' FROM organizations t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.id = s.id AND (t.name, t.name_folded, t.state) IS NOT DISTINCT FROM (s.name, s.name_folded, coalesce(nullif(s.state, 0), 1))`,
+	Update:    `WITH n AS (UPDATE organizations t SET name = s.name, name_folded = s.name_folded, state = coalesce(nullif(s.state, 0), 1), change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_organizations s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.id = s.id AND (t.name, t.name_folded, t.state) IS DISTINCT FROM (s.name, s.name_folded, coalesce(nullif(s.state, 0), 1)) RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'org', n.id, 'org.imported', $6::jsonb, $5::text, 2, $1, $2 FROM n`,
+	Updated:   `UPDATE staged_organizations SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
 }
 
 func scanTransferOrganization(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {

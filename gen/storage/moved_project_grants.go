@@ -86,13 +86,11 @@ var MovedProjectGrants = &transfer.Kind{
 		`UPDATE staged_project_grants s SET why = 'DUPLICATE' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND EXISTS (SELECT FROM staged_project_grants e WHERE e.id = s.id AND e.item < s.item) AND $1 <> ''`,
 		`UPDATE staged_project_grants s SET why = 'NAME_TAKEN' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND NOT EXISTS (SELECT FROM project_grants t WHERE t.instance_id = $1 AND t.id = s.id)`,
 	},
-	Update: []string{
-		`UPDATE staged_project_grants s SET why = 'UNCHANGED' FROM project_grants t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.id = s.id AND (t.project_id, t.granted_org_id, t.role_keys, t.state) IS NOT DISTINCT FROM (s.project_id, s.granted_org_id, s.role_keys, coalesce(nullif(s.state, 0), 1))`,
-		`WITH n AS (UPDATE project_grants t SET project_id = s.project_id, granted_org_id = s.granted_org_id, role_keys = s.role_keys, state = coalesce(nullif(s.state, 0), 1), change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_project_grants s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.id = s.id AND (t.project_id, t.granted_org_id, t.role_keys, t.state) IS DISTINCT FROM (s.project_id, s.granted_org_id, s.role_keys, coalesce(nullif(s.state, 0), 1)) RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'project_grant', n.id, 'project.grant.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
-		`UPDATE staged_project_grants SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
-	},
-	Outcome: `SELECT org_id, coalesce(why, ''), count(*) FROM staged_project_grants GROUP BY 1, 2 ORDER BY 1, 2`,
-	Marked:  `SELECT id, org_id, why FROM staged_project_grants WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
+	Outcome:   `SELECT org_id, coalesce(why, ''), count(*) FROM staged_project_grants GROUP BY 1, 2 ORDER BY 1, 2`,
+	Marked:    `SELECT id, org_id, why FROM staged_project_grants WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
+	Unchanged: `UPDATE staged_project_grants s SET why = 'UNCHANGED' FROM project_grants t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.id = s.id AND (t.project_id, t.granted_org_id, t.role_keys, t.state) IS NOT DISTINCT FROM (s.project_id, s.granted_org_id, s.role_keys, coalesce(nullif(s.state, 0), 1))`,
+	Update:    `WITH n AS (UPDATE project_grants t SET project_id = s.project_id, granted_org_id = s.granted_org_id, role_keys = s.role_keys, state = coalesce(nullif(s.state, 0), 1), change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_project_grants s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.id = s.id AND (t.project_id, t.granted_org_id, t.role_keys, t.state) IS DISTINCT FROM (s.project_id, s.granted_org_id, s.role_keys, coalesce(nullif(s.state, 0), 1)) RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'project_grant', n.id, 'project.grant.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
+	Updated:   `UPDATE staged_project_grants SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
 }
 
 func scanTransferProjectGrant(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {

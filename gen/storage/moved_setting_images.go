@@ -71,13 +71,11 @@ var MovedSettingImages = &transfer.Kind{
 		`UPDATE staged_setting_images s SET why = 'DUPLICATE' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND EXISTS (SELECT FROM staged_setting_images e WHERE e.org_id = s.org_id AND e.subject = s.subject AND e.property = s.property AND e.item < s.item) AND $1 <> ''`,
 		`UPDATE staged_setting_images s SET why = 'NAME_TAKEN' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND NOT EXISTS (SELECT FROM setting_images t WHERE t.instance_id = $1 AND t.org_id = s.org_id AND t.subject = s.subject AND t.property = s.property)`,
 	},
-	Update: []string{
-		`UPDATE staged_setting_images s SET why = 'UNCHANGED' FROM setting_images t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.org_id = s.org_id AND t.subject = s.subject AND t.property = s.property AND (t.digest, t.content) IS NOT DISTINCT FROM (s.digest, s.content)`,
-		`UPDATE setting_images t SET digest = s.digest, content = s.content FROM staged_setting_images s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.org_id = s.org_id AND t.subject = s.subject AND t.property = s.property AND ($2::timestamptz, $5::text, $6::jsonb) IS NOT NULL AND (t.digest, t.content) IS DISTINCT FROM (s.digest, s.content)`,
-		`UPDATE staged_setting_images SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
-	},
-	Outcome: `SELECT org_id, coalesce(why, ''), count(*) FROM staged_setting_images GROUP BY 1, 2 ORDER BY 1, 2`,
-	Marked:  `SELECT subject || '/' || property, org_id, why FROM staged_setting_images WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
+	Outcome:   `SELECT org_id, coalesce(why, ''), count(*) FROM staged_setting_images GROUP BY 1, 2 ORDER BY 1, 2`,
+	Marked:    `SELECT subject || '/' || property, org_id, why FROM staged_setting_images WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
+	Unchanged: `UPDATE staged_setting_images s SET why = 'UNCHANGED' FROM setting_images t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.org_id = s.org_id AND t.subject = s.subject AND t.property = s.property AND (t.digest, t.content) IS NOT DISTINCT FROM (s.digest, s.content)`,
+	Update:    `UPDATE setting_images t SET digest = s.digest, content = s.content FROM staged_setting_images s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.org_id = s.org_id AND t.subject = s.subject AND t.property = s.property AND ($2::timestamptz, $5::text, $6::jsonb) IS NOT NULL AND (t.digest, t.content) IS DISTINCT FROM (s.digest, s.content)`,
+	Updated:   `UPDATE staged_setting_images SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
 }
 
 func scanTransferSettingImage(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {

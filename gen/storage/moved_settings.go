@@ -63,13 +63,11 @@ var MovedSettings = &transfer.Kind{
 		`UPDATE staged_settings s SET why = 'DUPLICATE' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND EXISTS (SELECT FROM staged_settings e WHERE e.org_id = s.org_id AND e.subject = s.subject AND e.item < s.item) AND $1 <> ''`,
 		`UPDATE staged_settings s SET why = 'NAME_TAKEN' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND NOT EXISTS (SELECT FROM settings t WHERE t.instance_id = $1 AND t.org_id = s.org_id AND t.subject = s.subject)`,
 	},
-	Update: []string{
-		`UPDATE staged_settings s SET why = 'UNCHANGED' FROM settings t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.org_id = s.org_id AND t.subject = s.subject AND t.properties IS NOT DISTINCT FROM s.properties`,
-		`WITH n AS (UPDATE settings t SET properties = s.properties, change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_settings s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.org_id = s.org_id AND t.subject = s.subject AND t.properties IS DISTINCT FROM s.properties RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'settings', n.org_id, 'settings.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
-		`UPDATE staged_settings SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
-	},
-	Outcome: `SELECT org_id, coalesce(why, ''), count(*) FROM staged_settings GROUP BY 1, 2 ORDER BY 1, 2`,
-	Marked:  `SELECT subject, org_id, why FROM staged_settings WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
+	Outcome:   `SELECT org_id, coalesce(why, ''), count(*) FROM staged_settings GROUP BY 1, 2 ORDER BY 1, 2`,
+	Marked:    `SELECT subject, org_id, why FROM staged_settings WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
+	Unchanged: `UPDATE staged_settings s SET why = 'UNCHANGED' FROM settings t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.org_id = s.org_id AND t.subject = s.subject AND t.properties IS NOT DISTINCT FROM s.properties`,
+	Update:    `WITH n AS (UPDATE settings t SET properties = s.properties, change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_settings s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.org_id = s.org_id AND t.subject = s.subject AND t.properties IS DISTINCT FROM s.properties RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'settings', n.org_id, 'settings.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
+	Updated:   `UPDATE staged_settings SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
 }
 
 func scanTransferSetting(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {

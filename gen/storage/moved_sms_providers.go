@@ -113,13 +113,11 @@ var MovedSmsProviders = &transfer.Kind{
 		`UPDATE staged_sms_providers s SET why = 'DUPLICATE' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND EXISTS (SELECT FROM staged_sms_providers e WHERE e.id = s.id AND e.item < s.item) AND $1 <> ''`,
 		`UPDATE staged_sms_providers s SET why = 'NAME_TAKEN' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND NOT EXISTS (SELECT FROM sms_providers t WHERE t.instance_id = $1 AND t.id = s.id)`,
 	},
-	Update: []string{
-		`UPDATE staged_sms_providers s SET why = 'UNCHANGED' FROM sms_providers t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.id = s.id AND (t.provider_type, t.name, t.name_folded, t.description, t.state_policy, t.sid, t.token, t.sender_number, t.messaging_service_sid, t.endpoint, t.signing_key) IS NOT DISTINCT FROM (s.provider_type, s.name, s.name_folded, s.description, coalesce(nullif(s.state_policy, 0), 3), s.sid, coalesce(s.token, t.token), s.sender_number, s.messaging_service_sid, s.endpoint, coalesce(s.signing_key, t.signing_key))`,
-		`WITH n AS (UPDATE sms_providers t SET provider_type = s.provider_type, name = s.name, name_folded = s.name_folded, description = s.description, state_policy = coalesce(nullif(s.state_policy, 0), 3), sid = s.sid, token = coalesce(s.token, t.token), sender_number = s.sender_number, messaging_service_sid = s.messaging_service_sid, endpoint = s.endpoint, signing_key = coalesce(s.signing_key, t.signing_key), change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_sms_providers s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.id = s.id AND (t.provider_type, t.name, t.name_folded, t.description, t.state_policy, t.sid, t.token, t.sender_number, t.messaging_service_sid, t.endpoint, t.signing_key) IS DISTINCT FROM (s.provider_type, s.name, s.name_folded, s.description, coalesce(nullif(s.state_policy, 0), 3), s.sid, coalesce(s.token, t.token), s.sender_number, s.messaging_service_sid, s.endpoint, coalesce(s.signing_key, t.signing_key)) RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'sms_provider', n.id, 'sms.provider.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
-		`UPDATE staged_sms_providers SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
-	},
-	Outcome: `SELECT org_id, coalesce(why, ''), count(*) FROM staged_sms_providers GROUP BY 1, 2 ORDER BY 1, 2`,
-	Marked:  `SELECT id, org_id, why FROM staged_sms_providers WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
+	Outcome:   `SELECT org_id, coalesce(why, ''), count(*) FROM staged_sms_providers GROUP BY 1, 2 ORDER BY 1, 2`,
+	Marked:    `SELECT id, org_id, why FROM staged_sms_providers WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
+	Unchanged: `UPDATE staged_sms_providers s SET why = 'UNCHANGED' FROM sms_providers t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.id = s.id AND (t.provider_type, t.name, t.name_folded, t.description, t.state_policy, t.sid, t.token, t.sender_number, t.messaging_service_sid, t.endpoint, t.signing_key) IS NOT DISTINCT FROM (s.provider_type, s.name, s.name_folded, s.description, coalesce(nullif(s.state_policy, 0), 3), s.sid, coalesce(s.token, t.token), s.sender_number, s.messaging_service_sid, s.endpoint, coalesce(s.signing_key, t.signing_key))`,
+	Update:    `WITH n AS (UPDATE sms_providers t SET provider_type = s.provider_type, name = s.name, name_folded = s.name_folded, description = s.description, state_policy = coalesce(nullif(s.state_policy, 0), 3), sid = s.sid, token = coalesce(s.token, t.token), sender_number = s.sender_number, messaging_service_sid = s.messaging_service_sid, endpoint = s.endpoint, signing_key = coalesce(s.signing_key, t.signing_key), change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_sms_providers s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.id = s.id AND (t.provider_type, t.name, t.name_folded, t.description, t.state_policy, t.sid, t.token, t.sender_number, t.messaging_service_sid, t.endpoint, t.signing_key) IS DISTINCT FROM (s.provider_type, s.name, s.name_folded, s.description, coalesce(nullif(s.state_policy, 0), 3), s.sid, coalesce(s.token, t.token), s.sender_number, s.messaging_service_sid, s.endpoint, coalesce(s.signing_key, t.signing_key)) RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'sms_provider', n.id, 'sms.provider.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
+	Updated:   `UPDATE staged_sms_providers SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
 }
 
 func scanTransferSMSProvider(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
@@ -129,13 +127,13 @@ func scanTransferSMSProvider(row v5.CollectableRow, asked transfer.Asked, at tra
 		r.Token = nil
 	}
 	if err == nil {
-		err = transfer.Open(at.Sealer, &r.Token, secret.Place("sms_providers", r.InstanceID, r.ID))
+		r.Token, err = secret.OpenStored(at.Sealer, secret.Place("sms_providers", r.InstanceID, r.ID), r.Token)
 	}
 	if !asked.Secrets || len(r.SigningKey) == 0 {
 		r.SigningKey = nil
 	}
 	if err == nil {
-		err = transfer.Open(at.Sealer, &r.SigningKey, secret.Place("sms_providers", r.InstanceID, r.ID))
+		r.SigningKey, err = secret.OpenStored(at.Sealer, secret.Place("sms_providers", r.InstanceID, r.ID), r.SigningKey)
 	}
 	return NewTransferSMSProvider(r), err
 }

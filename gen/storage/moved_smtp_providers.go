@@ -143,13 +143,11 @@ var MovedSmtpProviders = &transfer.Kind{
 		`UPDATE staged_smtp_providers s SET why = 'DUPLICATE' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND EXISTS (SELECT FROM staged_smtp_providers e WHERE e.id = s.id AND e.item < s.item) AND $1 <> ''`,
 		`UPDATE staged_smtp_providers s SET why = 'NAME_TAKEN' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND NOT EXISTS (SELECT FROM smtp_providers t WHERE t.instance_id = $1 AND t.id = s.id)`,
 	},
-	Update: []string{
-		`UPDATE staged_smtp_providers s SET why = 'UNCHANGED' FROM smtp_providers t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.id = s.id AND (t.provider_type, t.name, t.name_folded, t.description, t.state_policy, t.sender_address, t.sender_name, t.reply_to_address, t.host, t.tls, t.auth, t.username, t.password, t.token_endpoint, t.client_id, t.client_secret, t.scopes, t.endpoint, t.signing_key) IS NOT DISTINCT FROM (s.provider_type, s.name, s.name_folded, s.description, coalesce(nullif(s.state_policy, 0), 3), s.sender_address, s.sender_name, s.reply_to_address, s.host, s.tls, s.auth, s.username, coalesce(s.password, t.password), s.token_endpoint, s.client_id, coalesce(s.client_secret, t.client_secret), s.scopes, s.endpoint, coalesce(s.signing_key, t.signing_key))`,
-		`WITH n AS (UPDATE smtp_providers t SET provider_type = s.provider_type, name = s.name, name_folded = s.name_folded, description = s.description, state_policy = coalesce(nullif(s.state_policy, 0), 3), sender_address = s.sender_address, sender_name = s.sender_name, reply_to_address = s.reply_to_address, host = s.host, tls = s.tls, auth = s.auth, username = s.username, password = coalesce(s.password, t.password), token_endpoint = s.token_endpoint, client_id = s.client_id, client_secret = coalesce(s.client_secret, t.client_secret), scopes = s.scopes, endpoint = s.endpoint, signing_key = coalesce(s.signing_key, t.signing_key), change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_smtp_providers s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.id = s.id AND (t.provider_type, t.name, t.name_folded, t.description, t.state_policy, t.sender_address, t.sender_name, t.reply_to_address, t.host, t.tls, t.auth, t.username, t.password, t.token_endpoint, t.client_id, t.client_secret, t.scopes, t.endpoint, t.signing_key) IS DISTINCT FROM (s.provider_type, s.name, s.name_folded, s.description, coalesce(nullif(s.state_policy, 0), 3), s.sender_address, s.sender_name, s.reply_to_address, s.host, s.tls, s.auth, s.username, coalesce(s.password, t.password), s.token_endpoint, s.client_id, coalesce(s.client_secret, t.client_secret), s.scopes, s.endpoint, coalesce(s.signing_key, t.signing_key)) RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'smtp_provider', n.id, 'smtp.provider.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
-		`UPDATE staged_smtp_providers SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
-	},
-	Outcome: `SELECT org_id, coalesce(why, ''), count(*) FROM staged_smtp_providers GROUP BY 1, 2 ORDER BY 1, 2`,
-	Marked:  `SELECT id, org_id, why FROM staged_smtp_providers WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
+	Outcome:   `SELECT org_id, coalesce(why, ''), count(*) FROM staged_smtp_providers GROUP BY 1, 2 ORDER BY 1, 2`,
+	Marked:    `SELECT id, org_id, why FROM staged_smtp_providers WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
+	Unchanged: `UPDATE staged_smtp_providers s SET why = 'UNCHANGED' FROM smtp_providers t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.id = s.id AND (t.provider_type, t.name, t.name_folded, t.description, t.state_policy, t.sender_address, t.sender_name, t.reply_to_address, t.host, t.tls, t.auth, t.username, t.password, t.token_endpoint, t.client_id, t.client_secret, t.scopes, t.endpoint, t.signing_key) IS NOT DISTINCT FROM (s.provider_type, s.name, s.name_folded, s.description, coalesce(nullif(s.state_policy, 0), 3), s.sender_address, s.sender_name, s.reply_to_address, s.host, s.tls, s.auth, s.username, coalesce(s.password, t.password), s.token_endpoint, s.client_id, coalesce(s.client_secret, t.client_secret), s.scopes, s.endpoint, coalesce(s.signing_key, t.signing_key))`,
+	Update:    `WITH n AS (UPDATE smtp_providers t SET provider_type = s.provider_type, name = s.name, name_folded = s.name_folded, description = s.description, state_policy = coalesce(nullif(s.state_policy, 0), 3), sender_address = s.sender_address, sender_name = s.sender_name, reply_to_address = s.reply_to_address, host = s.host, tls = s.tls, auth = s.auth, username = s.username, password = coalesce(s.password, t.password), token_endpoint = s.token_endpoint, client_id = s.client_id, client_secret = coalesce(s.client_secret, t.client_secret), scopes = s.scopes, endpoint = s.endpoint, signing_key = coalesce(s.signing_key, t.signing_key), change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_smtp_providers s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.id = s.id AND (t.provider_type, t.name, t.name_folded, t.description, t.state_policy, t.sender_address, t.sender_name, t.reply_to_address, t.host, t.tls, t.auth, t.username, t.password, t.token_endpoint, t.client_id, t.client_secret, t.scopes, t.endpoint, t.signing_key) IS DISTINCT FROM (s.provider_type, s.name, s.name_folded, s.description, coalesce(nullif(s.state_policy, 0), 3), s.sender_address, s.sender_name, s.reply_to_address, s.host, s.tls, s.auth, s.username, coalesce(s.password, t.password), s.token_endpoint, s.client_id, coalesce(s.client_secret, t.client_secret), s.scopes, s.endpoint, coalesce(s.signing_key, t.signing_key)) RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'smtp_provider', n.id, 'smtp.provider.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
+	Updated:   `UPDATE staged_smtp_providers SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
 }
 
 func scanTransferSMTPProvider(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {
@@ -159,19 +157,19 @@ func scanTransferSMTPProvider(row v5.CollectableRow, asked transfer.Asked, at tr
 		r.Password = nil
 	}
 	if err == nil {
-		err = transfer.Open(at.Sealer, &r.Password, secret.Place("smtp_providers", r.InstanceID, r.ID))
+		r.Password, err = secret.OpenStored(at.Sealer, secret.Place("smtp_providers", r.InstanceID, r.ID), r.Password)
 	}
 	if !asked.Secrets || len(r.ClientSecret) == 0 {
 		r.ClientSecret = nil
 	}
 	if err == nil {
-		err = transfer.Open(at.Sealer, &r.ClientSecret, secret.Place("smtp_providers", r.InstanceID, r.ID))
+		r.ClientSecret, err = secret.OpenStored(at.Sealer, secret.Place("smtp_providers", r.InstanceID, r.ID), r.ClientSecret)
 	}
 	if !asked.Secrets || len(r.SigningKey) == 0 {
 		r.SigningKey = nil
 	}
 	if err == nil {
-		err = transfer.Open(at.Sealer, &r.SigningKey, secret.Place("smtp_providers", r.InstanceID, r.ID))
+		r.SigningKey, err = secret.OpenStored(at.Sealer, secret.Place("smtp_providers", r.InstanceID, r.ID), r.SigningKey)
 	}
 	return NewTransferSMTPProvider(r), err
 }

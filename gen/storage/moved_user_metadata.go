@@ -79,13 +79,11 @@ var MovedUserMetadata = &transfer.Kind{
 		`UPDATE staged_user_metadata s SET why = 'DUPLICATE' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND EXISTS (SELECT FROM staged_user_metadata e WHERE e.user_id = s.user_id AND e.id = s.id AND e.item < s.item) AND $1 <> ''`,
 		`UPDATE staged_user_metadata s SET why = 'NAME_TAKEN' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND NOT EXISTS (SELECT FROM user_metadata t WHERE t.instance_id = $1 AND t.user_id = s.user_id AND t.id = s.id)`,
 	},
-	Update: []string{
-		`UPDATE staged_user_metadata s SET why = 'UNCHANGED' FROM user_metadata t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.user_id = s.user_id AND t.id = s.id AND (t.id_folded, t.value) IS NOT DISTINCT FROM (s.id_folded, s.value)`,
-		`WITH n AS (UPDATE user_metadata t SET id_folded = s.id_folded, value = s.value, change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_user_metadata s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.user_id = s.user_id AND t.id = s.id AND (t.id_folded, t.value) IS DISTINCT FROM (s.id_folded, s.value) RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'user', n.user_id, 'user.metadata.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
-		`UPDATE staged_user_metadata SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
-	},
-	Outcome: `SELECT org_id, coalesce(why, ''), count(*) FROM staged_user_metadata GROUP BY 1, 2 ORDER BY 1, 2`,
-	Marked:  `SELECT user_id || '/' || id, org_id, why FROM staged_user_metadata WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
+	Outcome:   `SELECT org_id, coalesce(why, ''), count(*) FROM staged_user_metadata GROUP BY 1, 2 ORDER BY 1, 2`,
+	Marked:    `SELECT user_id || '/' || id, org_id, why FROM staged_user_metadata WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
+	Unchanged: `UPDATE staged_user_metadata s SET why = 'UNCHANGED' FROM user_metadata t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.user_id = s.user_id AND t.id = s.id AND (t.id_folded, t.value) IS NOT DISTINCT FROM (s.id_folded, s.value)`,
+	Update:    `WITH n AS (UPDATE user_metadata t SET id_folded = s.id_folded, value = s.value, change_date = $2::timestamptz, sequence = nextval('events_sequence') FROM staged_user_metadata s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.user_id = s.user_id AND t.id = s.id AND (t.id_folded, t.value) IS DISTINCT FROM (s.id_folded, s.value) RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at) SELECT $1, n.sequence, 'user', n.user_id, 'user.metadata.imported', $6::jsonb, $5::text, 3, n.org_id, $2 FROM n`,
+	Updated:   `UPDATE staged_user_metadata SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
 }
 
 func scanTransferUserMetadata(row v5.CollectableRow, asked transfer.Asked, at transfer.Arrival) (transfer.Item, error) {

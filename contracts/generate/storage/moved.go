@@ -13,7 +13,10 @@ import (
 	storagev1 "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 )
 
-const transferPackage = protogen.GoImportPath("github.com/writ-id/writ/impl/core/transfer")
+const (
+	transferPackage = protogen.GoImportPath("github.com/writ-id/writ/impl/core/transfer")
+	secretPackage   = protogen.GoImportPath("github.com/writ-id/writ/impl/core/secret")
+)
 
 // moved is a table whose rows are exported and imported.
 type moved struct {
@@ -264,7 +267,7 @@ func (w *writer) sealedPlace(m *moved) string {
 	for _, column := range bound {
 		args = append(args, w.text(column))
 	}
-	return w.QualifiedGoIdent(protogen.GoImportPath("github.com/writ-id/writ/impl/core/secret").Ident("Place")) + "(" + strings.Join(args, ", ") + ")"
+	return w.QualifiedGoIdent(secretPackage.Ident("Place")) + "(" + strings.Join(args, ", ") + ")"
 }
 
 func (w *writer) movedScan(m *moved, item string) {
@@ -284,7 +287,7 @@ func (w *writer) movedScan(m *moved, item string) {
 			w.P("if !asked.", askedName[asked], empty, " { r.", n.column.Go, " = nil }")
 		}
 		if isSealed(n.field) {
-			w.P("if err == nil { err = ", transferPackage.Ident("Open"), "(at.Sealer, &r.", n.column.Go, ", ", w.sealedPlace(m), ") }")
+			w.P("if err == nil { r.", n.column.Go, ", err = ", secretPackage.Ident("OpenStored"), "(at.Sealer, ", w.sealedPlace(m), ", r.", n.column.Go, ") }")
 		}
 	})
 	w.P("return New", item, "(r), err")

@@ -31,9 +31,11 @@ func (m *moved) movedSQL() []statements {
 			fmt.Sprintf("UPDATE %s s SET why = 'DUPLICATE' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND EXISTS (SELECT FROM %s e WHERE %s AND e.item < s.item) AND $1 <> ''", staged, staged, m.same("e", "s")),
 			fmt.Sprintf("UPDATE %s s SET why = 'NAME_TAKEN' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND NOT EXISTS (SELECT FROM %s t WHERE t.instance_id = $1 AND %s)", staged, m.GetName(), m.same("t", "s")),
 		}},
-		{"Update", true, m.updateSQL(staged)},
 		{"Outcome", false, []string{fmt.Sprintf("SELECT %s, coalesce(why, ''), count(*) FROM %s GROUP BY 1, 2 ORDER BY 1, 2", m.org(""), staged)}},
 		{"Marked", false, []string{fmt.Sprintf("SELECT %s, %s, why FROM %s WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1", m.named(), m.org(""), staged)}},
+	}
+	for i, text := range m.updateSQL(staged) {
+		found = append(found, statements{[]string{"Unchanged", "Update", "Updated"}[i], false, []string{text}})
 	}
 	return found
 }

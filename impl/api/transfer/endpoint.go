@@ -33,12 +33,10 @@ type Endpoint struct {
 	// Answer writes an answer, Refuse a refusal.
 	Answer func(w http.ResponseWriter, status int, answer wire.Appender)
 	Refuse func(w http.ResponseWriter, r *http.Request, err error)
-	// MaxImport is how many bytes may be imported at once; 0 is DefaultMaxImport.
-	MaxImport int64
 }
 
-// DefaultMaxImport is room for some ten million users.
-const DefaultMaxImport = 16 << 30
+// maxImport is how many bytes may be imported at once: room for some ten million users.
+const maxImport = 16 << 30
 
 var _ admin.ServerInterface = (*Endpoint)(nil)
 
@@ -100,11 +98,11 @@ func (e *Endpoint) export(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	limit, err := timeout(req.Timeout, is(req.Async))
+	limit, err := timeout(req.Timeout, value(req.Async))
 	if err != nil {
 		return err
 	}
-	of := Selection{OrgIDs: list(req.OrgIds), ExcludedOrgIDs: list(req.ExcludedOrgIds), Asked: transfer.Asked{Passwords: is(req.WithPasswords), OTP: is(req.WithOtp), Secrets: is(req.WithSecrets)}}
+	of := Selection{OrgIDs: value(req.OrgIds), ExcludedOrgIDs: value(req.ExcludedOrgIds), Asked: transfer.Asked{Passwords: value(req.WithPasswords), OTP: value(req.WithOtp), Secrets: value(req.WithSecrets)}}
 	do := func(ctx context.Context, out io.Writer, progress Progress) (proto.Message, error) {
 		if to == nil {
 			return message(e.Export(ctx, instanceID, of, out, progress))
@@ -120,7 +118,7 @@ func (e *Endpoint) export(w http.ResponseWriter, r *http.Request) error {
 		}
 		return message(summary, object.Close())
 	}
-	if is(req.Async) {
+	if value(req.Async) {
 		if err := e.Check(r.Context(), instanceID, of); err != nil {
 			return err
 		}
@@ -189,11 +187,7 @@ func (e *Endpoint) load(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	limitBytes := e.MaxImport
-	if limitBytes == 0 {
-		limitBytes = DefaultMaxImport
-	}
-	body, err := receive(w, r, limitBytes)
+	body, err := receive(w, r, maxImport)
 	end := func() {
 		leave()
 		if body != nil {
@@ -216,21 +210,22 @@ func (e *Endpoint) load(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	limit, err := timeout(req.Timeout, is(req.Async))
+	limit, err := timeout(req.Timeout, value(req.Async))
 	if err != nil {
 		return err
 	}
-	plan := Plan{InstanceID: instanceID, By: by, ImportID: e.NewID(), DryRun: is(req.DryRun), OnConflict: conflicts[value(req.OnConflict)]}
+	plan := Plan{InstanceID: instanceID, By: by, ImportID: e.NewID(), DryRun: value(req.DryRun), OnConflict: conflicts[value(req.OnConflict)]}
 	do := func(ctx context.Context, progress Progress) (*transferv1.ImportReport, error) {
-		data := body.data
-		if from != nil {
-			if data, err = e.fetch(ctx, body, *from, limitBytes); err != nil {
-				return nil, err
-			}
+		if from == nil {
+			return e.importFile(ctx, body.data, plan, progress)
+		}
+		data, err := e.fetch(ctx, body, *from)
+		if err != nil {
+			return nil, err
 		}
 		return e.importFile(ctx, data, plan, progress)
 	}
-	if is(req.Async) {
+	if value(req.Async) {
 		free := end
 		end = nil
 		return e.begin(w, r, transferv1.OperationType_OPERATION_TYPE_IMPORT, instanceID, by, limit, func(ctx context.Context, _ io.Writer, progress Progress) (proto.Message, error) {
@@ -249,7 +244,7 @@ func (e *Endpoint) load(w http.ResponseWriter, r *http.Request) error {
 }
 
 // fetch brings an object to the disk, where it can be read more than once.
-func (e *Endpoint) fetch(ctx context.Context, body *upload, from bucket.Place, limit int64) (*io.SectionReader, error) {
+func (e *Endpoint) fetch(ctx context.Context, body *upload, from bucket.Place) (*io.SectionReader, error) {
 	object, err := e.Buckets.Open(ctx, from)
 	if err != nil {
 		return nil, err
@@ -259,9 +254,9 @@ func (e *Endpoint) fetch(ctx context.Context, body *upload, from bucket.Place, l
 	if err != nil {
 		return nil, err
 	}
-	n, err := io.Copy(&appender{body.file, size}, io.LimitReader(object, limit+1))
-	if err == nil && n > limit {
-		err = tooLarge(limit)
+	n, err := io.Copy(&appender{body.file, size}, io.LimitReader(object, maxImport+1))
+	if err == nil && n > maxImport {
+		err = tooLarge(maxImport)
 	}
 	return io.NewSectionReader(body.file, size, n), err
 }

@@ -13,6 +13,7 @@ import (
 	transferv1 "github.com/writ-id/writ/gen/proto/writ/transfer/v1"
 	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/transfer"
 )
 
@@ -58,21 +59,14 @@ func (s *Service) Export(ctx context.Context, instanceID string, of Selection, t
 		}
 		e := &export{Service: s, tx: tx, instanceID: instanceID, asked: of.Asked, out: transfer.NewWriter(to, storage.Moved), summary: summary, progress: progress}
 		e.all = len(of.OrgIDs)+len(of.ExcludedOrgIDs) == 0
-		orgs, err := db.New().OrganizationIDs(ctx, tx, db.OrganizationIDsParams{InstanceID: instanceID, OrgIds: notNull(of.OrgIDs), Excluded: notNull(of.ExcludedOrgIDs)})
+		orgs, err := db.New().OrganizationIDs(ctx, tx, db.OrganizationIDsParams{InstanceID: instanceID, OrgIds: resource.NotNull(of.OrgIDs), Excluded: resource.NotNull(of.ExcludedOrgIDs)})
 		if err != nil {
 			return err
 		}
-		e.orgs = notNull(orgs)
+		e.orgs = resource.NotNull(orgs)
 		return e.run(ctx)
 	})
 	return summary, err
-}
-
-func notNull(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
 }
 
 // export is one under way.

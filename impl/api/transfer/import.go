@@ -328,16 +328,14 @@ func (in *importing) batch(ctx context.Context, kind *transfer.Kind, staged stri
 	if in.OnConflict != Update {
 		return nil
 	}
-	for i, sql := range kind.Update {
-		args := args
-		if i != 1 || len(kind.Update) == 1 { // those that mark
-			args = []any{in.InstanceID, first, last}
-		}
-		if _, err := in.tx.Exec(ctx, sql, args...); err != nil {
-			return err
-		}
+	if _, err := in.tx.Exec(ctx, kind.Unchanged, in.InstanceID, first, last); err != nil || kind.Update == "" {
+		return err
 	}
-	return nil
+	if _, err := in.tx.Exec(ctx, kind.Update, args...); err != nil {
+		return err
+	}
+	_, err = in.tx.Exec(ctx, kind.Updated, in.InstanceID, first, last)
+	return err
 }
 
 // note puts into the report what became of a kind.

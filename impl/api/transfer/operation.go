@@ -3,7 +3,6 @@ package transfer
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"strconv"
@@ -265,7 +264,7 @@ func shown(row *db.Operation) (*transferv1.TransferOperation, error) {
 	if row.ErrorReason != "" {
 		o.Error = &transferv1.OperationError{Reason: row.ErrorReason, Message: row.ErrorMessage}
 	}
-	if len(row.Outcome) == 0 || json.Valid(row.Outcome) && string(row.Outcome) == "null" {
+	if len(row.Outcome) == 0 {
 		return o, nil
 	}
 	if o.GetType() == transferv1.OperationType_OPERATION_TYPE_EXPORT {

@@ -93,15 +93,7 @@ func timeout(said *string, async bool) (time.Duration, error) {
 
 var conflicts = map[admin.ImportRequestOnConflict]OnConflict{"": Refuse, admin.Refuse: Refuse, admin.Skip: Skip, admin.Update: Update}
 
-func is(b *bool) bool { return b != nil && *b }
-
-func list(l *[]string) []string {
-	if l == nil {
-		return nil
-	}
-	return *l
-}
-
+// value is what is said, or nothing.
 func value[T any](p *T) (v T) {
 	if p != nil {
 		v = *p
@@ -111,7 +103,7 @@ func value[T any](p *T) (v T) {
 
 // output is where an export goes; nil is the answer.
 func output(req *admin.ExportRequest) (*bucket.Place, error) {
-	switch n := count(is(req.ResponseOutput), req.GcsOutput != nil, req.S3Output != nil); {
+	switch n := count(value(req.ResponseOutput), req.GcsOutput != nil, req.S3Output != nil); {
 	case n != 1:
 		return nil, fault.Invalid("INVALID_FIELD", "response_output", "one of response_output, gcs_output and s3_output has to be given, and no other")
 	case req.GcsOutput != nil:
@@ -155,6 +147,6 @@ func gcs(o *admin.GCSObject, field string) (*bucket.Place, error) {
 func s3(o *admin.S3Object, field string) *bucket.Place {
 	return &bucket.Place{
 		Kind: bucket.S3, Bucket: o.Bucket, Path: o.Path, Field: field, Endpoint: o.Endpoint, Region: value(o.Region),
-		AccessKeyID: o.AccessKeyId, SecretAccessKey: o.SecretAccessKey, Insecure: is(o.Insecure),
+		AccessKeyID: o.AccessKeyId, SecretAccessKey: o.SecretAccessKey, Insecure: value(o.Insecure),
 	}
 }

@@ -53,7 +53,7 @@ type Kind struct {
 	Names func(item Item) (id, orgID string)
 
 	// Export reads the rows of all organizations of the instance $1, ExportOf those of $2,
-	// without what refers to others, which Behind counts. Known counts about how many there are.
+	// without what refers to others, which Behind counts.
 	Export, ExportOf, Behind string
 
 	Stage string
@@ -66,9 +66,9 @@ type Kind struct {
 	// import whose event payload is $6. Taken marks what of these it did not store.
 	Insert string
 	Taken  []string
-	// Update changes what is there already where it differs, with the same parameters, and
-	// marks what does not.
-	Update []string
+	// Unchanged marks what is there already as it would be, Update changes the rest, with the
+	// parameters of Insert, and Updated marks it. Update is "" where nothing can differ.
+	Unchanged, Update, Updated string
 	// Outcome counts the items by organization and mark, Marked returns $1 marked ones.
 	Outcome, Marked string
 }
@@ -104,14 +104,6 @@ type Source interface {
 
 // ErrKind says that an item was given to another kind: a defect.
 var ErrKind = errors.New("transfer: an item of another kind")
-
-// Open opens what is sealed of a row, for a file.
-func Open(sealer secret.Sealer, column *[]byte, place string) (err error) {
-	if len(*column) > 0 {
-		*column, err = sealer.Open(*column, place)
-	}
-	return err
-}
 
 // Seal seals what was open in a file.
 func Seal(sealer secret.Sealer, column *[]byte, place string) (err error) {
