@@ -146,8 +146,7 @@ func NewTransferApp(r *db.App) *v1.TransferApp {
 
 // MovedApps is how apps are exported and imported.
 var MovedApps = &transfer.Kind{
-	Name: "apps", Other: "apps", Table: "apps", What: "app",
-	Event: "project.application.imported", Aggregate: "app",
+	Name: "apps", Other: "apps", Table: "apps",
 	Columns: []string{"id", "org_id", "project_id", "name", "name_folded", "type", "state", "client_id", "auth_method_type", "secret_hash", "redirect_uris", "post_logout_redirect_uris", "response_types", "grant_types", "application_type", "development_mode", "access_token_type", "access_token_role_assertion", "id_token_role_assertion", "id_token_userinfo_assertion", "clock_skew_nanos", "additional_origins", "trusted", "plain_jwt_type", "creation_date"},
 	New:     func() transfer.Item { return &v1.TransferApp{} },
 	Scan:    scanTransferApp, Values: valuesTransferApp,

@@ -64,8 +64,7 @@ func NewTransferAuthenticator(r *db.Authenticator) *v1.TransferAuthenticator {
 
 // MovedAuthenticators is how authenticators are exported and imported.
 var MovedAuthenticators = &transfer.Kind{
-	Name: "authenticators", Other: "authenticators", Table: "authenticators", What: "authenticator",
-	Event: "user.authenticator.imported", Aggregate: "user",
+	Name: "authenticators", Other: "authenticators", Table: "authenticators",
 	Columns: []string{"id", "org_id", "user_id", "type", "address", "is_verified", "secret", "creation_date"},
 	New:     func() transfer.Item { return &v1.TransferAuthenticator{} },
 	Scan:    scanTransferAuthenticator, Values: valuesTransferAuthenticator,

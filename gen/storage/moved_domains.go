@@ -66,8 +66,7 @@ func NewTransferDomain(r *db.Domain) *v1.TransferDomain {
 
 // MovedDomains is how domains are exported and imported.
 var MovedDomains = &transfer.Kind{
-	Name: "domains", Other: "domains", Table: "domains", What: "domain",
-	Event: "domain.imported", Aggregate: "domain",
+	Name: "domains", Other: "domains", Table: "domains",
 	Columns: []string{"id", "org_id", "domain", "domain_folded", "is_verified", "is_primary", "validation_type", "validation_token", "creation_date"},
 	New:     func() transfer.Item { return &v1.TransferDomain{} },
 	Scan:    scanTransferDomain, Values: valuesTransferDomain,

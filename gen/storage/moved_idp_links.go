@@ -59,8 +59,7 @@ func NewTransferIDPLink(r *db.IdpLink) *v1.TransferIDPLink {
 
 // MovedIdpLinks is how links are exported and imported.
 var MovedIdpLinks = &transfer.Kind{
-	Name: "idpLinks", Other: "idp_links", Table: "idp_links", What: "link",
-	Event: "user.human.externalidp.imported", Aggregate: "user",
+	Name: "idpLinks", Other: "idp_links", Table: "idp_links",
 	Columns: []string{"id", "org_id", "user_id", "idp_id", "external_user_id", "external_username", "creation_date"},
 	New:     func() transfer.Item { return &v1.TransferIDPLink{} },
 	Scan:    scanTransferIDPLink, Values: valuesTransferIDPLink,

@@ -146,8 +146,7 @@ func NewTransferIDP(r *db.Idp) *v1.TransferIDP {
 
 // MovedIdps is how idps are exported and imported.
 var MovedIdps = &transfer.Kind{
-	Name: "idps", Other: "idps", Table: "idps", What: "idp",
-	Event: "idp.imported", Aggregate: "idp",
+	Name: "idps", Other: "idps", Table: "idps",
 	Columns: []string{"id", "org_id", "type", "name", "name_folded", "state_policy", "is_linking_allowed", "is_creation_allowed", "is_auto_creation", "is_auto_update", "auto_linking", "client_id", "client_secret", "scopes", "issuer", "is_id_token_mapping", "authorization_endpoint", "token_endpoint", "user_endpoint", "id_attribute", "tenant", "is_email_verified", "team_id", "key_id", "private_key", "creation_date"},
 	New:     func() transfer.Item { return &v1.TransferIDP{} },
 	Scan:    scanTransferIDP, Values: valuesTransferIDP,

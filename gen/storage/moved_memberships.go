@@ -72,8 +72,7 @@ func NewTransferMembership(r *db.Membership) *v1.TransferMembership {
 
 // MovedMemberships is how memberships are exported and imported.
 var MovedMemberships = &transfer.Kind{
-	Name: "memberships", Other: "memberships", Table: "memberships", What: "membership",
-	Event: "membership.imported", Aggregate: "membership",
+	Name: "memberships", Other: "memberships", Table: "memberships",
 	Columns: []string{"id", "org_id", "project_id", "project_grant_id", "user_id", "level", "object_id", "roles", "creation_date"},
 	New:     func() transfer.Item { return &v1.TransferMembership{} },
 	Scan:    scanTransferMembership, Values: valuesTransferMembership,

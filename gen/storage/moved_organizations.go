@@ -47,8 +47,7 @@ func NewTransferOrganization(r *db.OrganizationRow) *v1.TransferOrganization {
 
 // MovedOrganizations is how organizations are exported and imported.
 var MovedOrganizations = &transfer.Kind{
-	Name: "organizations", Other: "organizations", Table: "organizations", What: "organization",
-	Event: "org.imported", Aggregate: "org",
+	Name: "organizations", Other: "organizations", Table: "organizations",
 	Columns: []string{"id", "name", "name_folded", "state", "creation_date"},
 	New:     func() transfer.Item { return &v1.TransferOrganization{} },
 	Scan:    scanTransferOrganization, Values: valuesTransferOrganization,

@@ -59,8 +59,7 @@ func NewTransferProjectGrant(r *db.ProjectGrant) *v1.TransferProjectGrant {
 
 // MovedProjectGrants is how project grants are exported and imported.
 var MovedProjectGrants = &transfer.Kind{
-	Name: "projectGrants", Other: "project_grants", Table: "project_grants", What: "project grant",
-	Event: "project.grant.imported", Aggregate: "project_grant",
+	Name: "projectGrants", Other: "project_grants", Table: "project_grants",
 	Columns: []string{"id", "org_id", "project_id", "granted_org_id", "role_keys", "state", "creation_date"},
 	New:     func() transfer.Item { return &v1.TransferProjectGrant{} },
 	Scan:    scanTransferProjectGrant, Values: valuesTransferProjectGrant,

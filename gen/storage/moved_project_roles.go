@@ -59,8 +59,7 @@ func NewTransferRole(r *db.ProjectRole) *v1.TransferRole {
 
 // MovedProjectRoles is how roles are exported and imported.
 var MovedProjectRoles = &transfer.Kind{
-	Name: "projectRoles", Other: "project_roles", Table: "project_roles", What: "role",
-	Event: "project.role.imported", Aggregate: "role",
+	Name: "projectRoles", Other: "project_roles", Table: "project_roles",
 	Columns: []string{"id", "org_id", "project_id", "key", "key_folded", "display_name", "display_name_folded", "group", "creation_date"},
 	New:     func() transfer.Item { return &v1.TransferRole{} },
 	Scan:    scanTransferRole, Values: valuesTransferRole,

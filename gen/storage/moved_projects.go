@@ -63,8 +63,7 @@ func NewTransferProject(r *db.Project) *v1.TransferProject {
 
 // MovedProjects is how projects are exported and imported.
 var MovedProjects = &transfer.Kind{
-	Name: "projects", Other: "projects", Table: "projects", What: "project",
-	Event: "project.imported", Aggregate: "project",
+	Name: "projects", Other: "projects", Table: "projects",
 	Columns: []string{"id", "org_id", "name", "name_folded", "project_role_assertion", "project_role_check", "has_project_check", "state", "creation_date"},
 	New:     func() transfer.Item { return &v1.TransferProject{} },
 	Scan:    scanTransferProject, Values: valuesTransferProject,

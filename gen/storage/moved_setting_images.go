@@ -48,8 +48,7 @@ func NewTransferSettingImage(r *db.SettingImage) *v1.TransferSettingImage {
 
 // MovedSettingImages is how setting images are exported and imported.
 var MovedSettingImages = &transfer.Kind{
-	Name: "settingImages", Other: "setting_images", Table: "setting_images", What: "setting image",
-	Event: "", Aggregate: "",
+	Name: "settingImages", Other: "setting_images", Table: "setting_images",
 	Columns: []string{"org_id", "subject", "property", "digest", "content"},
 	New:     func() transfer.Item { return &v1.TransferSettingImage{} },
 	Scan:    scanTransferSettingImage, Values: valuesTransferSettingImage,

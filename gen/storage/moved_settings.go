@@ -40,8 +40,7 @@ func NewTransferSetting(r *db.Setting) *v1.TransferSetting {
 
 // MovedSettings is how settings are exported and imported.
 var MovedSettings = &transfer.Kind{
-	Name: "settings", Other: "settings", Table: "settings", What: "setting",
-	Event: "settings.imported", Aggregate: "settings",
+	Name: "settings", Other: "settings", Table: "settings",
 	Columns: []string{"org_id", "subject", "properties"},
 	New:     func() transfer.Item { return &v1.TransferSetting{} },
 	Scan:    scanTransferSetting, Values: valuesTransferSetting,

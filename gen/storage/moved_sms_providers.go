@@ -89,8 +89,7 @@ func NewTransferSMSProvider(r *db.SmsProvider) *v1.TransferSMSProvider {
 
 // MovedSmsProviders is how sms_providers are exported and imported.
 var MovedSmsProviders = &transfer.Kind{
-	Name: "smsProviders", Other: "sms_providers", Table: "sms_providers", What: "sms_provider",
-	Event: "sms.provider.imported", Aggregate: "sms_provider",
+	Name: "smsProviders", Other: "sms_providers", Table: "sms_providers",
 	Columns: []string{"id", "org_id", "provider_type", "name", "name_folded", "description", "state_policy", "sid", "token", "sender_number", "messaging_service_sid", "endpoint", "signing_key", "creation_date"},
 	New:     func() transfer.Item { return &v1.TransferSMSProvider{} },
 	Scan:    scanTransferSMSProvider, Values: valuesTransferSMSProvider,

@@ -119,8 +119,7 @@ func NewTransferSMTPProvider(r *db.SmtpProvider) *v1.TransferSMTPProvider {
 
 // MovedSmtpProviders is how smtp_providers are exported and imported.
 var MovedSmtpProviders = &transfer.Kind{
-	Name: "smtpProviders", Other: "smtp_providers", Table: "smtp_providers", What: "smtp_provider",
-	Event: "smtp.provider.imported", Aggregate: "smtp_provider",
+	Name: "smtpProviders", Other: "smtp_providers", Table: "smtp_providers",
 	Columns: []string{"id", "org_id", "provider_type", "name", "name_folded", "description", "state_policy", "sender_address", "sender_name", "reply_to_address", "host", "tls", "auth", "username", "password", "token_endpoint", "client_id", "client_secret", "scopes", "endpoint", "signing_key", "creation_date"},
 	New:     func() transfer.Item { return &v1.TransferSMTPProvider{} },
 	Scan:    scanTransferSMTPProvider, Values: valuesTransferSMTPProvider,

@@ -64,8 +64,7 @@ func NewTransferUserGrant(r *db.UserGrant) *v1.TransferUserGrant {
 
 // MovedUserGrants is how user grants are exported and imported.
 var MovedUserGrants = &transfer.Kind{
-	Name: "userGrants", Other: "user_grants", Table: "user_grants", What: "user grant",
-	Event: "user.grant.imported", Aggregate: "user_grant",
+	Name: "userGrants", Other: "user_grants", Table: "user_grants",
 	Columns: []string{"id", "org_id", "user_id", "project_id", "project_grant_id", "role_keys", "state", "creation_date"},
 	New:     func() transfer.Item { return &v1.TransferUserGrant{} },
 	Scan:    scanTransferUserGrant, Values: valuesTransferUserGrant,

@@ -54,8 +54,7 @@ func NewTransferUserMetadata(r *db.UserMetadatum) *v1.TransferUserMetadata {
 
 // MovedUserMetadata is how metadatas are exported and imported.
 var MovedUserMetadata = &transfer.Kind{
-	Name: "userMetadata", Other: "user_metadata", Table: "user_metadata", What: "metadata",
-	Event: "user.metadata.imported", Aggregate: "user",
+	Name: "userMetadata", Other: "user_metadata", Table: "user_metadata",
 	Columns: []string{"user_id", "id", "id_folded", "org_id", "value", "creation_date"},
 	New:     func() transfer.Item { return &v1.TransferUserMetadata{} },
 	Scan:    scanTransferUserMetadata, Values: valuesTransferUserMetadata,

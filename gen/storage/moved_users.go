@@ -225,8 +225,7 @@ func NewTransferUser(r *db.UserRow) *v1.TransferUser {
 
 // MovedUsers is how users are exported and imported.
 var MovedUsers = &transfer.Kind{
-	Name: "users", Other: "users", Table: "users", What: "user",
-	Event: "user.imported", Aggregate: "user",
+	Name: "users", Other: "users", Table: "users",
 	Columns: []string{"id", "org_id", "user_type", "state", "username", "username_folded", "given_name", "family_name", "middle_name", "nick_name", "display_name", "display_name_folded", "preferred_language", "profile_url", "picture_url", "website_url", "gender", "birthdate", "zoneinfo", "street_address", "locality", "region", "postal_code", "country", "email", "email_folded", "is_email_verified", "is_email_proven", "phone", "is_phone_verified", "password_hash", "password_changed", "password_change_required", "description", "access_token_type", "secret_hash", "schema_id", "schema_revision", "data", "creation_date"},
 	New:     func() transfer.Item { return &v1.TransferUser{} },
 	Scan:    scanTransferUser, Values: valuesTransferUser,

@@ -202,8 +202,7 @@ func (w *writer) movedKind(m *moved, item string) {
 	kind := w.QualifiedGoIdent(transferPackage.Ident("Kind"))
 	w.P("// Moved", w.name, " is how ", m.GetKind(), "s are exported and imported.")
 	w.P("var Moved", w.name, " = &", kind, "{")
-	w.P("Name: ", quote(m.list.Desc.JSONName()), ", Other: ", quote(string(m.list.Desc.Name())), ", Table: ", quote(m.GetName()), ", What: ", quote(m.GetKind()), ",")
-	w.P("Event: ", quote(m.event.GetType()), ", Aggregate: ", quote(m.event.GetAggregate()), ",")
+	w.P("Name: ", quote(m.list.Desc.JSONName()), ", Other: ", quote(string(m.list.Desc.Name())), ", Table: ", quote(m.GetName()), ",")
 	columns := make([]string, len(m.carried))
 	for i, c := range m.carried {
 		columns[i] = quote(c.Name)

@@ -133,7 +133,7 @@ func (o *operation) end(outcome proto.Message, size int64, err error) error {
 		InstanceID: o.row.InstanceID, ID: o.row.ID, State: int16(transferv1.OperationState_OPERATION_STATE_SUCCEEDED),
 		Items: items, Total: max(items, total), Size: size, Now: o.Now(), ExpirationDate: o.Now().Add(kept),
 	}
-	if outcome != nil {
+	if _, exported := outcome.(*transferv1.Summary); outcome != nil && outcome.ProtoReflect().IsValid() && (err == nil || !exported) {
 		text, err := protojson.Marshal(outcome)
 		if err != nil {
 			return err

@@ -39,9 +39,6 @@ type Kind struct {
 	Name  string // of the list: projectRoles
 	Other string // the same in the other spelling: project_roles
 	Table string
-	What  string // one of them, for people
-	// Event and Aggregate are of the event that an import appends for each; "" for none.
-	Event, Aggregate string
 	// Columns are those of the staging table behind item and why.
 	Columns []string
 
