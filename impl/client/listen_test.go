@@ -130,6 +130,8 @@ func TestAListenerSendsWhatATargetGetsAndTellsWhatCameOfIt(t *testing.T) {
 	r.mu.Unlock()
 	named(c, "again")
 	received("good bad next meanwhile later again again again")
+	// A delivery is told after it arrived; one that ends the command in between is none that the run tells of.
+	eventually(t, "what came of a delivery is not told", func() bool { return strings.Count(out.said(), "\n") == 8 })
 	stop()
 	if r.wrong != "" {
 		t.Errorf("not as a target gets it: %s", r.wrong)
