@@ -43,6 +43,7 @@ require (
 
 require (
 	filippo.io/age v1.3.2
+	github.com/pires/go-proxyproto v0.15.0
 	github.com/wasilibs/go-pgquery v0.0.0-20250409022910-10ac41983c07
 	golang.org/x/image v0.47.0
 	golang.org/x/term v0.47.0

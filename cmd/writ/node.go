@@ -50,6 +50,10 @@ type nodeFlags struct {
 	sharedHTTP2         bool
 	drainDelay          time.Duration
 	clients             int
+	proxies             []string
+	proxyHeader         string
+	proxyProtocol       bool
+	logPersonalData     bool
 	hashCost            float64
 	limits              policy.SearchLimits
 	outgoingAllow       []string
@@ -68,6 +72,10 @@ func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duratio
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error; requests are told of at info, in dev at debug")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "text, json, or auto: text on a terminal and in dev")
 	flags.BoolVar(&f.sharedHTTP2, "shared-http2", false, "serve REST on HTTP/2 without TLS too, for proxies that speak h2c to backends")
+	flags.BoolVar(&f.logPersonalData, "log-personal-data", false, "tell whole client addresses in the log, not only their networks")
+	flags.StringSliceVar(&f.proxies, "trusted-proxies", nil, "addresses and networks (CIDR) of reverse proxies whose headers say where a request comes from and which host it is for")
+	flags.StringVar(&f.proxyHeader, "proxy-header", "x-forwarded", "which headers they set: x-forwarded (X-Forwarded-For, X-Forwarded-Host) or forwarded (RFC 7239); the other is not read")
+	flags.BoolVar(&f.proxyProtocol, "proxy-protocol", false, "read the PROXY protocol, version 1 or 2, where a trusted proxy begins its connections with it")
 	flags.StringSliceVar(&f.outgoingAllow, "outgoing-allow", nil, "networks (CIDR) that calls to tenants' addresses may reach although they are not public")
 	flags.StringVar(&f.outgoingDNS, "outgoing-dns", "", "host:port of the DNS server for those calls; the system's when empty")
 	flags.StringVar(&f.tlsCert, "tls-cert-file", "", "certificate chain in PEM to serve TLS with; without it TLS ends at your proxy")
@@ -138,6 +146,25 @@ func (f *nodeFlags) maxClients() int {
 	return most
 }
 
+// trust reads what the flags say of reverse proxies.
+func (f *nodeFlags) trust(proxies *server.Proxies) error {
+	for _, text := range f.proxies {
+		network, err := server.ParsePrefix(text)
+		if err != nil {
+			return fmt.Errorf("--trusted-proxies: %w", err)
+		}
+		proxies.Trusted = append(proxies.Trusted, network)
+	}
+	proxies.Protocol, proxies.Forwarded = f.proxyProtocol, f.proxyHeader == "forwarded"
+	switch {
+	case f.proxyHeader != "x-forwarded" && f.proxyHeader != "forwarded":
+		return fmt.Errorf("--proxy-header: %q is neither x-forwarded nor forwarded", f.proxyHeader)
+	case len(proxies.Trusted) == 0 && (proxies.Protocol || proxies.Forwarded):
+		return errors.New("--proxy-header and --proxy-protocol say what the proxies of --trusted-proxies send, and there are none")
+	}
+	return nil
+}
+
 // serve runs a node until ctx ends: c with what the flags say of it.
 func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Listener, ready func() error) error {
 	tuneGC()
@@ -152,7 +179,10 @@ func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Lis
 	if c.Dev != nil {
 		out.Allow = append(out.Allow, outgoing.Loopback...) // receivers that are being written run here
 	}
-	c.Outgoing, c.TokenEndpointAudience = out, f.tokenAudience
+	c.Outgoing, c.TokenEndpointAudience, c.LogPersonalData = out, f.tokenAudience, f.logPersonalData
+	if err := f.trust(&c.Proxies); err != nil {
+		return usageError{err}
+	}
 	if limits := f.limits.OrDefault(); limits.Default > limits.Max || limits.Max > 100_000 {
 		return usageError{errors.New("--search-limit must be at most --max-search-limit, and that at most 100000")}
 	}

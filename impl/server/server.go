@@ -53,6 +53,8 @@ type Config struct {
 	Logger *slog.Logger
 	// AccessLevel is the level of the line that each request leaves in the log.
 	AccessLevel slog.Level
+	// LogPersonalData has that line say whole addresses of clients, not only the network.
+	LogPersonalData bool
 
 	// Sealer keeps secrets that have to be readable again; without one, what needs
 	// it is refused.
@@ -70,6 +72,8 @@ type Config struct {
 	// Deliveries limits how often and how long events are delivered; those that are 0 have
 	// their defaults.
 	Deliveries delivery.Limits
+	// Proxies are those that requests may come through.
+	Proxies Proxies
 	// Outgoing says where calls to addresses of tenants may go.
 	Outgoing outgoing.Config
 	// TLS is what to serve TLS with; nil when it ends elsewhere. With it net/http
@@ -157,6 +161,9 @@ func New(c Config) (*Server, error) {
 	c.Sealer = c.sealer()
 	c.SharedHTTP2 = c.SharedHTTP2 || c.TLS != nil
 	c.Inbox = c.Inbox || c.Dev != nil
+	if err := c.Proxies.check(); err != nil {
+		return nil, err
+	}
 	s := &Server{Config: c, health: health.NewServer(), bodies: &bodies{most: bodyMemory}}
 	// From what knows nobody to what knows all: each is made of those before it, and what
 	// remembers something of the database says so.
@@ -316,7 +323,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	defer s.background(work, stop)()
 	go watchHealth(work, s.health, s.services, s.Ready)
 
-	listener = limit(listener, cmp.Or(s.MaxClients, DefaultMaxClients))
+	listener = limit(s.Proxies.accept(listener), cmp.Or(s.MaxClients, DefaultMaxClients))
 	failed := make(chan error, 2)
 	switch {
 	case s.TLS != nil:

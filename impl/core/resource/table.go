@@ -197,7 +197,7 @@ func (t *Table[R, M]) CreateIn(ctx context.Context, conn db.DBTX, row *R, payloa
 
 func (t *Table[R, M]) insert(ctx context.Context, conn db.DBTX, row *R, payload event.Payload) error {
 	e := t.event(ctx, row, payload)
-	err := t.model.Insert(ctx, conn, row, e.Record())
+	err := t.model.Insert(ctx, conn, row, e.Record(ctx))
 	if err == nil && t.model.Facts().RememberedNew {
 		err = db.New().NotifyChange(ctx, conn)
 	}
@@ -244,7 +244,7 @@ func (t *Table[R, M]) Save(ctx context.Context, tx pgx.Tx, old, row *R, payload 
 
 func (t *Table[R, M]) update(ctx context.Context, tx pgx.Tx, row *R, payload event.Payload) error {
 	e := t.event(ctx, row, payload)
-	err := t.model.Update(ctx, tx, row, e.Record())
+	err := t.model.Update(ctx, tx, row, e.Record(ctx))
 	if err == nil && t.model.Facts().Remembered {
 		err = db.New().NotifyChange(ctx, tx)
 	}
@@ -289,7 +289,7 @@ func (t *Table[R, M]) deleteRow(ctx context.Context, tx pgx.Tx, key Key, row *R,
 	if err := event.Deletes(ctx, tx, e.Creator, e.At); err != nil {
 		return nil, err
 	}
-	sequence, err := t.model.Delete(ctx, tx, key, e.Record())
+	sequence, err := t.model.Delete(ctx, tx, key, e.Record(ctx))
 	if err == nil && t.model.Facts().Remembered {
 		err = db.New().NotifyChange(ctx, tx)
 	}
