@@ -23,6 +23,7 @@ import (
 	"github.com/writ-id/writ/impl/core/outgoing"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/core/telemetry"
 	"github.com/writ-id/writ/impl/server"
 )
 
@@ -45,6 +46,8 @@ func tuneGC() {
 // nodeFlags are the flags that `serve` and `dev` share.
 type nodeFlags struct {
 	addr, debugAddr     string
+	metricsAddr         string
+	telemetry           *telemetry.Telemetry // what listen made of it and of the environment
 	seed                string
 	logLevel, logFormat string
 	sharedHTTP2         bool
@@ -68,6 +71,7 @@ func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duratio
 	flags := cmd.Flags()
 	flags.StringVar(&f.addr, "addr", addr, "host:port to listen on; port 0 picks a free one")
 	flags.StringVar(&f.debugAddr, "debug-addr", "", "host:port for pprof, best on loopback; none when empty")
+	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "host:port for GET /metrics, for Prometheus, best on loopback or a private network; none when empty. OpenTelemetry is set by its own variables, OTEL_EXPORTER_OTLP_ENDPOINT for example")
 	flags.StringVar(&f.seed, "seed", "", "seed file to apply at start (see: writ seed schema)")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error; requests are told of at info, in dev at debug")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "text, json, or auto: text on a terminal and in dev")
@@ -118,21 +122,48 @@ func (f *nodeFlags) listen() (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--addr: %w", err)
 	}
-	if f.debugAddr == "" {
-		return listener, nil
-	}
-	debugListener, err := net.Listen("tcp", f.debugAddr)
-	if err != nil {
-		listener.Close()
-		return nil, fmt.Errorf("--debug-addr: %w", err)
-	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	go func() { _ = (&http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}).Serve(debugListener) }()
+	metrics := http.NewServeMux()
+	if handler := f.telemetry.Handler(); handler != nil {
+		metrics.Handle("GET /metrics", handler)
+	}
+	for _, beside := range []struct {
+		flag, addr string
+		handler    http.Handler
+	}{{"--debug-addr", f.debugAddr, mux}, {"--metrics-addr", f.metricsAddr, metrics}} {
+		if beside.addr == "" {
+			continue
+		}
+		at, err := net.Listen("tcp", beside.addr)
+		if err != nil {
+			listener.Close()
+			return nil, fmt.Errorf("%s: %w", beside.flag, err)
+		}
+		go func() {
+			_ = (&http.Server{Handler: beside.handler, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute}).Serve(at)
+		}()
+	}
 	return listener, nil
+}
+
+// measure makes what the flags and the environment want measured and traced; stop sends
+// the rest.
+func (f *nodeFlags) measure(ctx context.Context, logger *slog.Logger) (stop func(), err error) {
+	f.telemetry, err = telemetry.New(ctx, telemetry.Config{
+		Prometheus: f.metricsAddr != "", Version: version(),
+		Failed: func(err error) { logger.Warn("telemetry", "err", err) },
+	})
+	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if err := f.telemetry.Stop(ctx); err != nil {
+			logger.Warn("telemetry that was not sent", "err", err)
+		}
+	}, err
 }
 
 // maxClients leaves a quarter of the files that may be open to the database and the
@@ -179,6 +210,7 @@ func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Lis
 	if c.Dev != nil {
 		out.Allow = append(out.Allow, outgoing.Loopback...) // receivers that are being written run here
 	}
+	c.Telemetry = f.telemetry
 	c.Outgoing, c.TokenEndpointAudience, c.LogPersonalData = out, f.tokenAudience, f.logPersonalData
 	if err := f.trust(&c.Proxies); err != nil {
 		return usageError{err}

@@ -16,6 +16,7 @@ import (
 	"github.com/writ-id/writ/impl/core/compress"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/telemetry"
 )
 
 // exchange is an HTTP request under way and what its access line will say. It
@@ -97,7 +98,7 @@ func isProbe(path string) bool {
 // logExchange writes the access line of an HTTP request. Nothing that the request
 // brought is in it but its ID, which is plain: paths and queries hold what people
 // put there.
-func (s *Server) logExchange(ctx context.Context, e *exchange, method string, begun time.Time) {
+func (s *Server) logExchange(ctx context.Context, e *exchange, method string, begun time.Time, served telemetry.Served) {
 	level := s.AccessLevel
 	if e.status == 0 {
 		e.status = http.StatusOK
@@ -106,8 +107,10 @@ func (s *Server) logExchange(ctx context.Context, e *exchange, method string, be
 		level = min(level, slog.LevelDebug)
 	}
 	e.finish()
+	method = knownMethod(method)
+	served.End(ctx, method, e.request.Route, e.status, e.request.Reason, e.request.Statements.Load())
 	if s.Logger.Enabled(ctx, level) {
-		s.writeAccess(ctx, level, &e.request, slog.String("http.request.method", knownMethod(method)), slog.Int("http.response.status_code", e.status), begun)
+		s.writeAccess(ctx, level, &e.request, slog.String("http.request.method", method), slog.Int("http.response.status_code", e.status), begun)
 	}
 }
 
@@ -115,9 +118,12 @@ func (s *Server) logExchange(ctx context.Context, e *exchange, method string, be
 // gives the call its ID, so that the chain logs the same one.
 func (s *Server) logCall(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	begun := time.Now()
-	request := s.requestOf(ctx)
+	request, trusted := s.requestOf(ctx)
 	request.Route = info.FullMethod
+	ctx, served, traceparent := s.Telemetry.ServeCall(ctx, request.Traceparent, trusted)
+	request.Traceparent = traceparent
 	res, err := next(policy.WithRequest(ctx, request), req)
+	served.EndCall(ctx, info.FullMethod, status.Code(err).String(), request.Reason, request.Statements.Load())
 	level := s.AccessLevel
 	if request.Route == "/grpc.health.v1.Health/Check" && err == nil {
 		level = min(level, slog.LevelDebug)
@@ -128,22 +134,24 @@ func (s *Server) logCall(ctx context.Context, req any, info *grpc.UnaryServerInf
 	return res, err
 }
 
-// requestOf is the request of a native gRPC call.
-func (s *Server) requestOf(ctx context.Context) *policy.Request {
-	request := policy.RequestFrom(ctx)
+// requestOf is the request of a native gRPC call, and whether it came from whom its headers
+// are believed.
+func (s *Server) requestOf(ctx context.Context) (request *policy.Request, trusted bool) {
+	request = policy.RequestFrom(ctx)
+	request.Traceparent = telemetry.Valid(request.Traceparent)
 	request.ID = plainID(request.ID, s.NewID)
 	if from, ok := peer.FromContext(ctx); ok {
 		at := s.Proxies.of(from.Addr.String(), request.Host, func(name string) []string { return metadata.ValueFromIncomingContext(ctx, name) })
-		request.ClientAddress, request.Host = at.from, at.host
+		request.ClientAddress, request.Host, trusted = at.from, at.host, at.trusted
 	}
-	return request
+	return request, trusted || s.Dev != nil
 }
 
 // logStream is logCall for what streams, which only reflection and health do, and
 // for methods that are not served.
 func (s *Server) logStream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	begun := time.Now()
-	request := s.requestOf(stream.Context())
+	request, _ := s.requestOf(stream.Context())
 	if info.FullMethod != "" && info.IsServerStream && strings.HasPrefix(info.FullMethod, "/grpc.") {
 		request.Route = info.FullMethod
 	}
@@ -157,7 +165,7 @@ func (s *Server) logStream(service any, stream grpc.ServerStream, info *grpc.Str
 func (s *Server) writeAccess(ctx context.Context, level slog.Level, request *policy.Request, method, outcome slog.Attr, begun time.Time) {
 	s.Logger.LogAttrs(ctx, level, "request",
 		method, slog.String("http.route", request.Route), outcome,
-		slog.Float64("duration", time.Since(begun).Seconds()),
+		slog.Int64("duration_us", time.Since(begun).Microseconds()),
 		slog.String("request_id", request.ID), known("trace_id", traceID(request.Traceparent)), known("client.address", s.shown(request.ClientAddress)),
 		known("writ.instance.id", request.Instance), known("writ.client.id", request.Client),
 		known("user.id", request.User), known("error.type", request.Reason))
@@ -170,9 +178,12 @@ var native = slog.String("rpc.system.name", "grpc")
 // shown is as much of an address as the log has: its network, unless the operator wants
 // whole ones.
 func (s *Server) shown(address string) string {
-	addr, err := netip.ParseAddr(address)
-	if err != nil || s.LogPersonalData {
+	if address == "" || s.LogPersonalData {
 		return address
+	}
+	addr, err := netip.ParseAddr(address)
+	if err != nil {
+		return ""
 	}
 	bits := 24
 	if addr.Is6() {
@@ -184,10 +195,10 @@ func (s *Server) shown(address string) string {
 
 // traceID is the trace that a request is a part of, "" when it is of none.
 func traceID(traceparent string) string {
-	if part := strings.Split(traceparent, "-"); len(part) == 4 {
-		return part[1]
+	if len(traceparent) < 35 { // one that is valid is longer
+		return ""
 	}
-	return ""
+	return traceparent[3:35]
 }
 
 // known is an attribute that is left out when it has no value.

@@ -180,7 +180,7 @@ func TestEveryRequestLeavesOneLineThatSaysWhyItWasRefused(t *testing.T) {
 			found = lines[test.id]
 			return len(found) > 0
 		})
-		if len(found) != 1 || found[0]["duration"] == nil {
+		if len(found) != 1 || found[0]["duration_us"] == nil {
 			t.Errorf("%s: got the lines %v, want one", test.id, found)
 			continue
 		}

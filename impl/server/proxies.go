@@ -45,8 +45,12 @@ func (p *Proxies) trusts(addr netip.Addr) bool {
 	return slices.ContainsFunc(p.Trusted, func(network netip.Prefix) bool { return network.Contains(addr) })
 }
 
-// came is where a request came from, and which host it asked for.
-type came struct{ from, host string }
+// came is where a request came from, which host it asked for, and whether a trusted proxy
+// brought it.
+type came struct {
+	from, host string
+	trusted    bool
+}
 
 // of returns what is true of a request: of the peer of its connection, its host and its
 // headers. What cannot be read ends the chain: the last address that a trusted proxy told
@@ -61,6 +65,7 @@ func (p *Proxies) of(peer, host string, header func(name string) []string) came 
 	if addr = addr.Unmap(); err != nil || !p.trusts(addr) {
 		return at
 	}
+	at.trusted = true
 	if p.Forwarded {
 		p.walk(&at, backwards(header("Forwarded")), readForwarded)
 		return at

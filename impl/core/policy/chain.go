@@ -29,6 +29,7 @@ import (
 	"github.com/writ-id/writ/impl/core/fair"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/store"
+	"github.com/writ-id/writ/impl/core/telemetry"
 )
 
 // Config holds what the chain needs; every field is required.
@@ -126,10 +127,11 @@ type Request struct {
 	User     string // ID of the caller
 	Reason   string // why it was refused
 
-	SkipExecutions bool   // the header of that name
-	Context        string // the header of that name
-	Traceparent    string // where it stands in a trace (W3C Trace Context)
-	ClientAddress  string // where it comes from, as the connection and trusted proxies tell
+	SkipExecutions bool         // the header of that name
+	Context        string       // the header of that name
+	Traceparent    string       // where it stands in a trace (W3C Trace Context)
+	ClientAddress  string       // where it comes from, as the connection and trusted proxies tell
+	Statements     atomic.Int32 // of the database, where they are counted
 	// Connection, if not nil, gives the request so much more time.
 	Connection interface{ Extend(by time.Duration) }
 
@@ -162,6 +164,8 @@ func (c *requestContext) Value(key any) any {
 	switch key.(type) {
 	case requestKey:
 		return c.request
+	case telemetry.StatementsKey:
+		return &c.request.Statements
 	case event.OriginKey:
 		return event.Origin{ClientAddress: c.request.ClientAddress, Traceparent: c.request.Traceparent}
 	}
@@ -360,3 +364,7 @@ func Refusal(ctx context.Context, logger *slog.Logger, method string, err error)
 	}
 	return refusal
 }
+
+// Refused is how many calls, and how many requests to the OpenID provider, there was no
+// place for.
+func (c *Chain) Refused() (calls, requests int64) { return c.gate.Refused(), c.public.Refused() }

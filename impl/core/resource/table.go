@@ -13,6 +13,7 @@ import (
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/store"
+	"github.com/writ-id/writ/impl/core/telemetry"
 )
 
 // Env is what every service of resources needs; every field up to Invalidate is required.
@@ -20,7 +21,8 @@ type Env struct {
 	DB         *store.DB
 	Now        func() time.Time
 	NewID      func() string
-	Invalidate func() // drops what package policy remembers, on this node
+	Telemetry  *telemetry.Telemetry // nil where nobody measures
+	Invalidate func()               // drops what package policy remembers, on this node
 	// Inbox is set where messages are read from where they are queued, as in development:
 	// then they need no provider.
 	Inbox bool
