@@ -41,6 +41,7 @@ import (
 	"github.com/writ-id/writ/impl/core/upstream"
 	"github.com/writ-id/writ/impl/core/webhook"
 	"github.com/writ-id/writ/impl/oidc"
+	"github.com/writ-id/writ/impl/oidc/client"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
 	"github.com/writ-id/writ/impl/oidc/login"
 	"github.com/writ-id/writ/impl/server/reference"
@@ -70,6 +71,8 @@ type Config struct {
 	// TokenEndpointAudience accepts assertions of clients whose audience is the token
 	// endpoint (SEC-054).
 	TokenEndpointAudience bool
+	// SystemUsers are the users of the installation, who sign their tokens themselves.
+	SystemUsers client.SystemUsers
 	// Deliveries limits how often and how long events are delivered; those that are 0 have
 	// their defaults.
 	Deliveries delivery.Limits
@@ -227,7 +230,7 @@ func New(c Config) (*Server, error) {
 		Env: endpoint.Env{
 			Env: s.env, Instance: instances.Public, Issuer: s.issuer, Refuse: s.refuse, Pages: s.pages, Logger: c.Logger, Dev: c.Dev != nil,
 		},
-		Enabled: features.Enabled, Roles: roles, Keys: keys, Box: box, TokenEndpointAudience: c.TokenEndpointAudience,
+		Enabled: features.Enabled, Roles: roles, Keys: keys, Box: box, TokenEndpointAudience: c.TokenEndpointAudience, SystemUsers: c.SystemUsers,
 		Executions: s.executions, Rules: services.rules,
 		SetMetadata: func(ctx context.Context, instanceID, orgID, userID string, entries []*eventv1.FunctionMetadata) error {
 			return services.Users.SetMetadata(policy.As(ctx, policy.In(instanceID, orgID), "", roles), userID, entries)
