@@ -91,7 +91,7 @@ secrets of second factors unreadable in the database.`,
 			})
 		},
 	}
-	flags.add(cmd, ":8080", 5*time.Second, false)
+	flags.add(cmd, ":8080", 5*time.Second, false, 100)
 	database.add(cmd.Flags())
 	cmd.Flags().StringVar(&pooler, "pooler-url", "", "the same database through a pooler in transaction mode (PgBouncer), for all but migrations and notifications, which stay on --database-url")
 	master.add(cmd.Flags())
