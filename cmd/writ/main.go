@@ -57,7 +57,7 @@ the environment, that over the file: writ config print shows what comes of it.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newDev(), newServe(), newMigrate(), newReady(), newSeed(), newApply(), newEvents(), newListen(), newExport(), newImport(), newKeys(), newMoveInstance(), newClock(), newConfig(), newVersion())
+	root.AddCommand(newDev(), newServe(), newMigrate(), newReady(), newSeed(), newApply(), newEvents(), newListen(), newExport(), newImport(), newKeys(), newMoveInstance(), newClock(), newConfig(), newDoctor(), newVersion())
 	root.PersistentFlags().StringSlice(configFlag, nil, "YAML file with settings, named as the flags are; of several, each wins over the ones before it (see: writ config --help)")
 	for _, cmd := range allCommands(root) {
 		refuseUnknown(cmd)
