@@ -96,6 +96,11 @@ func (s *serve) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	stop, err := s.measure(ctx, p.logger)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	listener, err := s.listen()
 	if err != nil {
 		return err
@@ -108,7 +113,7 @@ func (s *serve) run(ctx context.Context, out io.Writer) error {
 	} else if err := store.CheckSchema(ctx, p.database); err != nil {
 		return err
 	}
-	db, err := store.Open(ctx, store.Config{URL: p.database, Pooler: s.pooler, MaxConns: s.connections})
+	db, err := store.Open(ctx, store.Config{URL: p.database, Pooler: s.pooler, MaxConns: s.connections, Statements: s.telemetry.Statements()})
 	if err != nil {
 		return err
 	}
