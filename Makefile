@@ -85,6 +85,9 @@ lint: $(LINT) $(BIN)/buf $(BIN)/squawk
 		wrap=--assume-in-transaction; ! grep -q '^-- +goose NO TRANSACTION' $$file || wrap=--no-assume-in-transaction; \
 		$(BIN)/squawk --reporter gcc $$wrap $$file; \
 	done
+	@for file in sql/migrations/testdata/*.sql; do \
+		! $(BIN)/squawk --reporter gcc --assume-in-transaction $$file >/dev/null 2>&1 || { echo "squawk takes $$file, which locks a table that calls need" >&2; exit 1; }; \
+	done
 
 check: needs-go ## vet and the tests that need no server
 	@$(GO) vet ./...
