@@ -215,14 +215,13 @@ func (f *nodeFlags) trust(proxies *server.Proxies) error {
 	return nil
 }
 
-// serve runs a node until ctx ends: c with what the flags say of it.
-func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Listener, ready func() error) error {
-	tuneGC()
+// configure returns c with what the flags say of it.
+func (f *nodeFlags) configure(c server.Config) (server.Config, error) {
 	out := outgoing.Config{Resolver: f.outgoingDNS}
 	for _, network := range f.outgoingAllow {
 		prefix, err := netip.ParsePrefix(network)
 		if err != nil {
-			return usageError{fmt.Errorf("--outgoing-allow: %w", err)}
+			return c, usageError{fmt.Errorf("--outgoing-allow: %w", err)}
 		}
 		out.Allow = append(out.Allow, prefix)
 	}
@@ -239,23 +238,33 @@ func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Lis
 	c.Telemetry = f.telemetry
 	c.Outgoing, c.TokenEndpointAudience, c.LogPersonalData = out, f.tokenAudience, f.logPersonalData
 	if err := f.trust(&c.Proxies); err != nil {
-		return usageError{err}
+		return c, usageError{err}
 	}
 	if limits := f.limits.OrDefault(); limits.Default > limits.Max || limits.Max > 100_000 {
-		return usageError{errors.New("--search-limit must be at most --max-search-limit, and that at most 100000")}
+		return c, usageError{errors.New("--search-limit must be at most --max-search-limit, and that at most 100000")}
 	}
 	c.SearchLimits = f.limits
 	if f.deliveries.Attempts < 1 || f.deliveries.Age <= 0 || f.deliveries.Retention <= 0 {
-		return usageError{errors.New("--delivery-attempts, --delivery-age and --delivery-retention must be above 0")}
+		return c, usageError{errors.New("--delivery-attempts, --delivery-age and --delivery-retention must be above 0")}
 	}
 	c.Deliveries = f.deliveries
 	var err error
 	if c.TLS, err = f.certificate(); err != nil {
-		return err
+		return c, err
 	}
 	c.Now, c.NewID, c.SharedHTTP2, c.DrainDelay, c.MaxClients, c.MaxHashCost = now, newID, f.sharedHTTP2, f.drainDelay, f.maxClients(), f.hashCost
 	if c.Dev != nil {
 		c.Now = c.Dev.Clock.Now
+	}
+	return c, nil
+}
+
+// serve runs a node until ctx ends: c with what the flags say of it.
+func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Listener, ready func() error) error {
+	tuneGC()
+	c, err := f.configure(c)
+	if err != nil {
+		return err
 	}
 	node, err := server.New(c)
 	if err != nil {
