@@ -66,6 +66,7 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	go server.Prepare() // while PostgreSQL starts
 	listener, err := d.listen()
 	if err != nil {
 		return err

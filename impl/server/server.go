@@ -42,7 +42,6 @@ import (
 	"github.com/writ-id/writ/impl/oidc"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
 	"github.com/writ-id/writ/impl/oidc/login"
-	"github.com/writ-id/writ/impl/server/reference"
 )
 
 // Config holds what a Server needs; every field of the first group is required.
@@ -233,7 +232,7 @@ func New(c Config) (*Server, error) {
 	}
 	moving.MaxHashCost = c.MaxHashCost
 	s.transfers = &transfer.Endpoint{Service: moving, Chain: s.chain, Buckets: &bucket.Store{Out: targets.Out}, Answer: writeAnswer, Refuse: s.refuse}
-	contract, err := reference.New(c.SearchLimits)
+	contract, err := published(c.SearchLimits.OrDefault())
 	if err != nil {
 		return nil, err
 	}
