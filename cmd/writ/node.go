@@ -12,7 +12,6 @@ import (
 	"net/http/pprof"
 	"net/netip"
 	"os"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writ-id/writ/impl/core/delivery"
+	"github.com/writ-id/writ/impl/core/heap"
 	"github.com/writ-id/writ/impl/core/outgoing"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/secret"
@@ -32,15 +32,6 @@ func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
 // newID returns a UUIDv7: time-ordered, so that indexes grow at their end.
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
-
-// tuneGC lets garbage grow to four times what lives before it is collected. A
-// node keeps a few MiB alive, so that Go's default would collect a hundred times
-// a second under load, for a fifth of the CPU. GOGC, if set, decides.
-func tuneGC() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
-	}
-}
 
 // nodeFlags are the flags that `serve` and `dev` share.
 type nodeFlags struct {
@@ -140,7 +131,7 @@ func (f *nodeFlags) maxClients() int {
 
 // serve runs a node until ctx ends: c with what the flags say of it.
 func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Listener, ready func() error) error {
-	tuneGC()
+	heap.Bound()
 	out := outgoing.Config{Resolver: f.outgoingDNS}
 	for _, network := range f.outgoingAllow {
 		prefix, err := netip.ParsePrefix(network)
@@ -176,6 +167,6 @@ func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Lis
 	if err := ready(); err != nil { // the listener queues what arrives from here on
 		return err
 	}
-	go debug.FreeOSMemory() // starting left more garbage than running makes in a while
+	go heap.Rested() // starting left more garbage than running makes in a while
 	return node.Serve(ctx, listener)
 }
