@@ -26,7 +26,6 @@ import (
 	"github.com/writ-id/writ/impl/api/message"
 	"github.com/writ-id/writ/impl/api/transfer"
 	"github.com/writ-id/writ/impl/core/bucket"
-	"github.com/writ-id/writ/impl/core/clock"
 	"github.com/writ-id/writ/impl/core/courier"
 	"github.com/writ-id/writ/impl/core/delivery"
 	"github.com/writ-id/writ/impl/core/execution"
@@ -95,20 +94,6 @@ type Config struct {
 type External struct {
 	Scheme string // http or https; https when empty
 	Port   string // "" for the one of the scheme
-}
-
-// Dev is what a node has in development: messages stay with their codes, and
-// anybody on this machine sees them at GET /_dev/messages and moves the clock at
-// /_dev/clock.
-type Dev struct {
-	Clock *clock.Clock // what Config.Now reads
-	Hosts []string     // under which /_dev is served, besides those of this machine, in lower case
-	// Database is the URL of the private PostgreSQL, for tools at /_dev/database. Its
-	// socket is in a folder that only the user of the node enters.
-	Database string
-	// Credentials is the path of the ready file, which only that user reads, for tools
-	// at /_dev/credentials.
-	Credentials string
 }
 
 // sealer returns what seals secrets: without a key nothing does.
