@@ -66,6 +66,11 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	stop, err := d.measure(ctx, logger)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	listener, err := d.listen()
 	if err != nil {
 		return err
@@ -99,7 +104,7 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 	if _, err := store.Migrate(ctx, url); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	db, err := store.Open(ctx, store.Config{URL: url})
+	db, err := store.Open(ctx, store.Config{URL: url, Statements: d.telemetry.Statements()})
 	if err != nil {
 		return err
 	}
