@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"bytes"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -34,7 +35,7 @@ import (
 // empty folder; the type checker of each language is at its strictest.
 var packageSteps = []string{
 	"create", "get", "search", "patch", "oneof", "reason", "violation", "missing", "numbers", "times", "durations", "unknown", "omitted", "retry", "no retry",
-	"timeout", "cancel", "client credentials", "key file", "refresh token", "revoked token", "oauth error", "login", "tracing", "export and import", "examples",
+	"timeout", "cancel", "client credentials", "key file", "refresh token", "revoked token", "oauth error", "login", "tracing", "webhook", "export and import", "examples",
 }
 
 // suite runs a program of a package and compares the steps it says it did.
@@ -59,13 +60,34 @@ func environment(t *testing.T, proxy string, program command) string {
 	cmd.Env = append(append(os.Environ(), program.env...),
 		"OIDC_ISSUER="+server.Issuer, "WRIT_BASE_URL="+server.Issuer, "WRIT_ADMIN_TOKEN="+server.AdminToken, "CLIENT_ID="+web.ClientID, "CLIENT_SECRET="+web.ClientSecret,
 		"WRIT_TEST_PROXY="+proxy, "WRIT_TEST_RUN="+strconv.FormatInt(time.Now().UnixNano(), 36), "WRIT_TEST_ORG="+server.OrgID, "WRIT_TEST_SYSTEM_TOKEN="+server.SystemToken,
-		"WRIT_TEST_SERVICE="+server.ServiceUser.ClientID, "WRIT_TEST_SERVICE_SECRET="+server.ServiceUser.ClientSecret, "WRIT_TEST_REFRESH_TOKEN="+refreshToken(t))
+		"WRIT_TEST_SERVICE="+server.ServiceUser.ClientID, "WRIT_TEST_SERVICE_SECRET="+server.ServiceUser.ClientSecret, "WRIT_TEST_REFRESH_TOKEN="+refreshToken(t), "WRIT_TEST_DELIVERY="+delivery(t))
 	var said, failed bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &failed
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v\n%s\n%s", err, ending(said.Bytes()), ending(failed.Bytes()))
 	}
 	return said.String()
+}
+
+// delivery is a signed call of a target.
+func delivery(t *testing.T) string {
+	t.Helper()
+	const key, id, body = "whsec_YSBrZXkgdGhhdCBub2JvZHkga25vd3M=", "a-delivery", `{"event_type":"user.human.added","sequence":"7"}`
+	now := strconv.FormatInt(time.Now().Unix(), 10)
+	secret, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(key, "whsec_"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := hmac.New(sha256.New, secret)
+	fmt.Fprintf(hash, "%s.%s.%s", id, now, body)
+	signature := "v1," + base64.StdEncoding.EncodeToString(hash.Sum(nil))
+	text, err := json.Marshal(map[string]any{"body": body, "key": key, "headers": map[string]string{
+		"webhook-id": id, "webhook-timestamp": now, "webhook-signature": signature,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // refreshToken signs somebody in.
@@ -236,6 +258,9 @@ func TestPackageForPython(t *testing.T) {
 	content, copyTo := packaged(t, "python")
 	program := read(t, "packages/suite.py", "packages/requirements.txt")
 	python3 := needs(t, "python3", "apt-get install python3-venv")
+	if exec.Command(python3, "-c", "import sys; sys.exit(sys.version_info < (3, 11))").Run() != nil {
+		t.Skip("the package needs Python 3.11 or newer")
+	}
 	tools := made(t, artifact{"package-python-tools", [][]byte{program[1], []byte(python3)}, func(dir string) error {
 		return errors.Join(run(command{dir: dir, args: []string{python3, "-m", "venv", "."}}), write(dir, "requirements.txt", program[1]),
 			run(command{dir: dir, args: []string{"bin/pip", "install", "-q", "--disable-pip-version-check", "-r", "requirements.txt"}}))

@@ -21,6 +21,7 @@ import httpx
 import writ
 from writ import AccessToken, ApiError, AsyncClient, Client, ClientCredentials, KeyFile, OAuthError, RefreshToken, reasons
 from writ.types import (
+    EventPayload,
     ExportRequest,
     ImportRequest,
     IntrospectionRequest,
@@ -262,6 +263,15 @@ def tracing() -> None:
     assert (seen, status) == ([traceparent], [200])
 
 
+def webhook() -> None:
+    delivery = json.loads(env["WRIT_TEST_DELIVERY"])
+    body, headers, key = delivery["body"], delivery["headers"], delivery["key"]
+    event = EventPayload.from_dict(writ.verify_webhook(body, headers, ["whsec_b3RoZXI=", key]))
+    assert event.event_type == "user.human.added"
+    raised(writ.SignatureError, lambda: writ.verify_webhook(body + " ", headers, key))
+    raised(writ.SignatureError, lambda: writ.verify_webhook(body, {**headers, "webhook-timestamp": "1"}, key))
+
+
 def export_and_import() -> None:
     file = client.administration.export_data(ExportRequest(org_ids=[env["WRIT_TEST_ORG"]], response_output=True))
     assert len(file.organizations) == 1
@@ -291,7 +301,7 @@ def delete() -> None:
 
 for step in (
     create, get, search, patch, oneof, reason, violation, missing, numbers, times, durations, unknown, omitted, retry, no_retry, timeout, cancel,
-    client_credentials, key_file, refresh_token, revoked_token, oauth_error, login, tracing, export_and_import, run_examples, delete,
+    client_credentials, key_file, refresh_token, revoked_token, oauth_error, login, tracing, webhook, export_and_import, run_examples, delete,
 ):  # fmt: skip
     step()
     print(step.__name__.replace("run_", "").replace("_", " "))

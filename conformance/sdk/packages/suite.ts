@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { reads } from "./examples.js";
 import {
   ApiError, ConnectionError, OAuthError, Search, TargetFieldName, TextFilterMethod, TimeoutError, WritClient, clientCredentials, inSeconds, isReason,
-  keyFile, refreshToken, seconds, type Target, type WritClientOptions,
+  SignatureError, keyFile, refreshToken, seconds, verifyWebhook, type EventPayload, type Target, type WritClientOptions,
 } from "@writ-id/sdk";
 
 const env = (name: string): string => process.env[name] ?? assert.fail(`${name} is missing`);
@@ -200,6 +200,13 @@ const steps: Record<string, () => Promise<void>> = {
     let status = 0;
     await client.actions.getTarget(id, { onAnswer: (answer) => (status = answer.status) });
     assert.deepEqual([seen, status], [[traceparent], 200]);
+  },
+  async webhook() {
+    const { body, headers, key } = JSON.parse(env("WRIT_TEST_DELIVERY")) as { body: string; headers: Record<string, string>; key: string };
+    const event: EventPayload = await verifyWebhook(body, headers, ["whsec_b3RoZXI=", key]);
+    assert.equal(event.event_type, "user.human.added");
+    await thrown(SignatureError, verifyWebhook(`${body} `, new Headers(headers), key));
+    await thrown(SignatureError, verifyWebhook(body, { ...headers, "webhook-timestamp": "1" }, key));
   },
   async "export and import"() {
     const file = await client.administration.exportData({ org_ids: [env("WRIT_TEST_ORG")], response_output: true });

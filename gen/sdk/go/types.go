@@ -1696,6 +1696,11 @@ type GetEvent struct {
 	ResourceOwner Owner `json:"resourceOwner"`
 	// When it happened.
 	CreationDate time.Time `json:"creationDate"`
+	// The address, of IPv4 or IPv6, that the request came from which caused it, as the proxies tell it that the
+	// installation trusts. Empty for what the product does by itself.
+	ClientAddress string `json:"clientAddress"`
+	// Where that request stands in a trace (W3C Trace Context), if it was part of one.
+	Traceparent string `json:"traceparent"`
 }
 
 // GetExecution is an execution with its details.

@@ -271,6 +271,24 @@ var steps = []struct {
 		must(c.Actions.GetTarget(ctx, id, writ.Into(&answer)))
 		check(answer.Status == 200 && len(seen) == 1 && seen[0] == traceparent, seen)
 	}},
+	{"webhook", func() {
+		var delivery struct {
+			Body    string
+			Headers map[string]string
+			Key     string
+		}
+		check(json.Unmarshal([]byte(os.Getenv("WRIT_TEST_DELIVERY")), &delivery) == nil)
+		header := http.Header{}
+		for name, value := range delivery.Headers {
+			header.Set(name, value)
+		}
+		var event writ.EventPayload
+		check(writ.VerifyWebhook([]byte(delivery.Body), header, "whsec_b3RoZXI=", delivery.Key) == nil)
+		check(json.Unmarshal([]byte(delivery.Body), &event) == nil && event.EventType == "user.human.added", event)
+		check(errors.Is(writ.VerifyWebhook([]byte(delivery.Body+" "), header, delivery.Key), writ.ErrSignature))
+		header.Set("webhook-timestamp", "1")
+		check(errors.Is(writ.VerifyWebhook([]byte(delivery.Body), header, delivery.Key), writ.ErrSignature))
+	}},
 	{"export and import", func() {
 		request := &writ.ExportRequest{OrgIDs: []string{os.Getenv("WRIT_TEST_ORG")}, ResponseOutput: writ.Ptr(true)}
 		var answer writ.Answer

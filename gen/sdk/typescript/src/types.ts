@@ -1806,6 +1806,13 @@ export interface GetEvent {
   resourceOwner: Owner;
   /** When it happened. */
   creationDate: Timestamp;
+  /**
+   * The address, of IPv4 or IPv6, that the request came from which caused it, as the proxies tell it that the
+   * installation trusts. Empty for what the product does by itself.
+   */
+  clientAddress: string;
+  /** Where that request stands in a trace (W3C Trace Context), if it was part of one. */
+  traceparent: string;
 }
 
 /** GetExecution is an execution with its details. */

@@ -2104,6 +2104,12 @@ class GetEvent(Model):
     """The context the object belongs to."""
     creation_date: datetime
     """When it happened."""
+    client_address: str
+    """The address, of IPv4 or IPv6, that the request came from which caused it, as the proxies tell it
+    that the installation trusts. Empty for what the product does by itself.
+    """
+    traceparent: str
+    """Where that request stands in a trace (W3C Trace Context), if it was part of one."""
 
 
 @dataclass(kw_only=True, slots=True)

@@ -24,7 +24,7 @@ export type AtMostOneOf<T> = ExactlyOneOf<T> | { [P in keyof T]?: never };
 
 /** A duration as the API writes it. */
 export function seconds(length: number): Duration {
-  return `${length}s`;
+  return `${length.toFixed(9).replace(/\.?0+$/, "") as `${number}`}s`;
 }
 
 /** A duration of the API as a number of seconds. */

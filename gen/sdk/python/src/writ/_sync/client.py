@@ -56,9 +56,10 @@ class Client(Services):
     ) -> None:
         settings = Settings.of(base_url, client, timeout, retries, headers)
         credentials = credentials or from_environment()
-        self._own = httpx.Client() if http is None else None
+        self._http = http or httpx.Client()
+        self._own = http is None
         self._tokens = Tokens(credentials) if credentials else None
-        core = Core(settings, http or self._own or httpx.Client(), self._tokens)
+        core = Core(settings, self._http, self._tokens)
         super().__init__(core)
         self.oauth: OAuth = OAuth(core)
         if self._tokens:
@@ -73,7 +74,7 @@ class Client(Services):
     def close(self) -> None:
         """Closes the connections."""
         if self._own:
-            self._own.close()
+            self._http.close()
 
     def __enter__(self) -> Self:
         return self

@@ -34,6 +34,7 @@ from .errors import (
     UnavailableError,
     WritError,
 )
+from .webhooks import SignatureError, verify_webhook
 
 __all__ = [
     "API_SCOPE",
@@ -59,6 +60,7 @@ __all__ = [
     "RefreshToken",
     "ResourceExhaustedError",
     "Search",
+    "SignatureError",
     "TimeoutError",
     "UnauthenticatedError",
     "UnavailableError",
@@ -66,4 +68,5 @@ __all__ = [
     "__version__",
     "reasons",
     "types",
+    "verify_webhook",
 ]

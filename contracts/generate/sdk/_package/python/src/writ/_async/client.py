@@ -55,9 +55,10 @@ class AsyncClient(Services):
     ) -> None:
         settings = Settings.of(base_url, client, timeout, retries, headers)
         credentials = credentials or from_environment()
-        self._own = httpx.AsyncClient() if http is None else None
+        self._http = http or httpx.AsyncClient()
+        self._own = http is None
         self._tokens = Tokens(credentials) if credentials else None
-        core = Core(settings, http or self._own or httpx.AsyncClient(), self._tokens)
+        core = Core(settings, self._http, self._tokens)
         super().__init__(core)
         self.oauth: AsyncOAuth = AsyncOAuth(core)
         if self._tokens:
@@ -72,7 +73,7 @@ class AsyncClient(Services):
     async def aclose(self) -> None:
         """Closes the connections."""
         if self._own:
-            await self._own.aclose()
+            await self._http.aclose()
 
     async def __aenter__(self) -> Self:
         return self
