@@ -25,6 +25,7 @@ import (
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/telemetry"
+	"github.com/writ-id/writ/impl/core/throttle"
 	"github.com/writ-id/writ/impl/oidc/client"
 	"github.com/writ-id/writ/impl/server"
 )
@@ -60,6 +61,7 @@ type nodeFlags struct {
 	proxyProtocol       bool
 	logPersonalData     bool
 	systemUsers         string
+	addressTries        int
 	hashCost            float64
 	limits              policy.SearchLimits
 	outgoingAllow       []string
@@ -70,7 +72,7 @@ type nodeFlags struct {
 	readable            bool // whether people read the log, even where it is no terminal
 }
 
-func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duration, tokenAudience bool) {
+func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duration, tokenAudience bool, tries int) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.addr, "addr", addr, "host:port to listen on; port 0 picks a free one")
 	flags.StringVar(&f.debugAddr, "debug-addr", "", "host:port for pprof, best on loopback; none when empty")
@@ -79,6 +81,7 @@ func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duratio
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error; requests are told of at info, in dev at debug")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "text, json, or auto: text on a terminal and in dev")
 	flags.BoolVar(&f.sharedHTTP2, "shared-http2", false, "serve REST on HTTP/2 without TLS too, for proxies that speak h2c to backends")
+	flags.IntVar(&f.addressTries, "address-tries", tries, "how many wrong passwords and codes, and requests for messages, one address (an IPv6 network) has on a node in ten minutes; 0: any number")
 	flags.StringVar(&f.systemUsers, "system-users", "", "YAML file of the users of the installation, who sign their tokens themselves: for each name its roles and files with public keys")
 	flags.BoolVar(&f.logPersonalData, "log-personal-data", false, "tell whole client addresses in the log, not only their networks")
 	flags.StringSliceVar(&f.proxies, "trusted-proxies", nil, "addresses and networks (CIDR) of reverse proxies whose headers say where a request comes from and which host it is for")
@@ -212,43 +215,56 @@ func (f *nodeFlags) trust(proxies *server.Proxies) error {
 	return nil
 }
 
-// serve runs a node until ctx ends: c with what the flags say of it.
-func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Listener, ready func() error) error {
-	tuneGC()
+// configure returns c with what the flags say of it.
+func (f *nodeFlags) configure(c server.Config) (server.Config, error) {
 	out := outgoing.Config{Resolver: f.outgoingDNS}
 	for _, network := range f.outgoingAllow {
 		prefix, err := netip.ParsePrefix(network)
 		if err != nil {
-			return usageError{fmt.Errorf("--outgoing-allow: %w", err)}
+			return c, usageError{fmt.Errorf("--outgoing-allow: %w", err)}
 		}
 		out.Allow = append(out.Allow, prefix)
 	}
 	if c.Dev != nil {
 		out.Allow = append(out.Allow, outgoing.Loopback...) // receivers that are being written run here
 	}
+	if f.addressTries < 0 {
+		return usageError{errors.New("--address-tries: a number from 0 up")}
+	}
+	c.Tries = throttle.Limit{Times: f.addressTries, Per: 10 * time.Minute}
 	if err := f.readSystemUsers(&c); err != nil {
 		return usageError{fmt.Errorf("--system-users: %w", err)}
 	}
 	c.Telemetry = f.telemetry
 	c.Outgoing, c.TokenEndpointAudience, c.LogPersonalData = out, f.tokenAudience, f.logPersonalData
 	if err := f.trust(&c.Proxies); err != nil {
-		return usageError{err}
+		return c, usageError{err}
 	}
 	if limits := f.limits.OrDefault(); limits.Default > limits.Max || limits.Max > 100_000 {
-		return usageError{errors.New("--search-limit must be at most --max-search-limit, and that at most 100000")}
+		return c, usageError{errors.New("--search-limit must be at most --max-search-limit, and that at most 100000")}
 	}
 	c.SearchLimits = f.limits
 	if f.deliveries.Attempts < 1 || f.deliveries.Age <= 0 || f.deliveries.Retention <= 0 {
-		return usageError{errors.New("--delivery-attempts, --delivery-age and --delivery-retention must be above 0")}
+		return c, usageError{errors.New("--delivery-attempts, --delivery-age and --delivery-retention must be above 0")}
 	}
 	c.Deliveries = f.deliveries
 	var err error
 	if c.TLS, err = f.certificate(); err != nil {
-		return err
+		return c, err
 	}
 	c.Now, c.NewID, c.SharedHTTP2, c.DrainDelay, c.MaxClients, c.MaxHashCost = now, newID, f.sharedHTTP2, f.drainDelay, f.maxClients(), f.hashCost
 	if c.Dev != nil {
 		c.Now = c.Dev.Clock.Now
+	}
+	return c, nil
+}
+
+// serve runs a node until ctx ends: c with what the flags say of it.
+func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Listener, ready func() error) error {
+	tuneGC()
+	c, err := f.configure(c)
+	if err != nil {
+		return err
 	}
 	node, err := server.New(c)
 	if err != nil {

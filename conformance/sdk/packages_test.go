@@ -165,11 +165,11 @@ func faults(t *testing.T) http.Handler {
 			w.Header().Set("Retry-After", "0")
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusServiceUnavailable)
-			fmt.Fprint(w, `{"code":14,"message":"not now","details":[]}`)
+			_, _ = fmt.Fprint(w, `{"code":14,"message":"not now","details":[]}`)
 		case fault == "unauthenticated" && *count < 1:
 			*count++
 			w.WriteHeader(http.StatusUnauthorized)
-			fmt.Fprint(w, `{"code":16,"message":"revoked","details":[]}`)
+			_, _ = fmt.Fprint(w, `{"code":16,"message":"revoked","details":[]}`)
 		case fault == "lost":
 			forward.ServeHTTP(httptest.NewRecorder(), r)
 			panic(http.ErrAbortHandler)

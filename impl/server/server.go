@@ -37,6 +37,7 @@ import (
 	"github.com/writ-id/writ/impl/core/signing"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/core/telemetry"
+	"github.com/writ-id/writ/impl/core/throttle"
 	"github.com/writ-id/writ/impl/core/token"
 	"github.com/writ-id/writ/impl/core/upstream"
 	"github.com/writ-id/writ/impl/core/webhook"
@@ -76,6 +77,9 @@ type Config struct {
 	// Deliveries limits how often and how long events are delivered; those that are 0 have
 	// their defaults.
 	Deliveries delivery.Limits
+	// Tries are how many wrong passwords and codes, and requests for messages, an address of
+	// strangers has; the zero Limit is any number.
+	Tries throttle.Limit
 	// Proxies are those that requests may come through.
 	Proxies Proxies
 	// Telemetry measures and traces; nil does not.
@@ -215,7 +219,7 @@ func New(c Config) (*Server, error) {
 	box := &token.Box{DB: c.DB, Sealer: c.Sealer, Now: c.Now}
 	s.pages = login.New(login.Config{
 		Env: s.env, Roles: roles, Sessions: services.Sessions, Users: services.Users, Links: services.Links, Box: box, Sealer: c.Sealer, Logger: c.Logger,
-		Upstreams: services.IDPs, Upstream: upstream.New(targets.Out, c.Now),
+		Tries: throttle.New(c.Tries, c.Now), Upstreams: services.IDPs, Upstream: upstream.New(targets.Out, c.Now),
 		Instance: func(r *http.Request) (*policy.Instance, error) { return instances.Public(r.Context(), r.Host) },
 		Issuer: func(r *http.Request) string {
 			instance, err := instances.Public(r.Context(), r.Host)

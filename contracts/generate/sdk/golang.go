@@ -164,7 +164,7 @@ func goServices(m *model) string {
 func goService(s *service) string { return exported(s.Name) }
 
 func goCall(t *text, s *service, c *call) {
-	name, result := exported(c.Name), ""
+	name := exported(c.Name)
 	params := goArguments(t, c)
 	t.WriteString(wrapped("// ", goDoc(c), 110))
 	var sent []string
@@ -179,11 +179,13 @@ func goCall(t *text, s *service, c *call) {
 	if len(c.Query) > 0 {
 		sent = append(sent, "params: params.params()")
 	}
-	if c.Body != nil && c.Started {
+	switch {
+	case c.Body == nil:
+	case c.Started:
 		sent = append(sent, "body: asynchronous(*"+c.Body.Name+")")
-	} else if c.Body != nil && c.Body.Form {
+	case c.Body.Form:
 		sent = append(sent, "form: "+c.Body.Name)
-	} else if c.Body != nil {
+	default:
 		sent = append(sent, "body: "+c.Body.Name)
 	}
 	if c.Repeatable {
@@ -198,7 +200,7 @@ func goCall(t *text, s *service, c *call) {
 		t.line("\t_, err := call[struct{}](ctx, s.client, %s, opts)\n\treturn err\n}\n", operation)
 		return
 	}
-	result = goType(c.Result)
+	result := goType(c.Result)
 	t.line("func (s *%sService) %s(%s) (*%s, error) {", goService(s), name, params, result)
 	t.line("\treturn call[%s](ctx, s.client, %s, opts)\n}\n", result, operation)
 	if c.Item != nil {

@@ -335,9 +335,10 @@ func tsLiteral(m *model, r *ref, value json.RawMessage, used map[string]bool) st
 		var all []string
 		for _, each := range members {
 			of := &ref{Kind: "any"}
-			if r.Kind == "message" {
+			switch r.Kind {
+			case "message":
 				of = m.byName[r.Name].field(each.name).Type
-			} else if r.Kind == "map" {
+			case "map":
 				of = r.Elem
 			}
 			name := each.name
