@@ -17,6 +17,8 @@ package writ
 //go:generate bin/oapi-codegen -config contracts/generate/oauth/config.yaml gen/openapi/openapi.json
 //go:generate mkdir -p gen/admin
 //go:generate bin/oapi-codegen -config contracts/generate/admin/config.yaml gen/openapi/openapi.json
+//go:generate mkdir -p gen/devapi
+//go:generate bin/oapi-codegen -config contracts/generate/dev/config.yaml contracts/openapi/dev.yaml
 //go:generate bin/sqlc generate -f contracts/generate/storage/models.yaml
 //go:generate bin/storage sql third_party/image.binpb third_party/models sql/queries/generated
 //go:generate bin/storage removals third_party/image.binpb third_party/models sql/migrations
