@@ -19,7 +19,7 @@ import examples
 import httpx
 
 import writ
-from writ import AccessToken, ApiError, AsyncClient, Client, ClientCredentials, KeyFile, OAuthError, RefreshToken, reasons
+from writ import AccessToken, ApiError, AsyncClient, Client, ClientCredentials, KeyFile, OAuthError, RefreshToken, SystemUser, reasons
 from writ.types import (
     EventPayload,
     ExportRequest,
@@ -211,6 +211,11 @@ def key_file() -> None:
         assert Client(credentials=KeyFile.parse(key.key_details)).oauth.get_user_info().sub == user
 
 
+def system_user() -> None:
+    source = SystemUser("automation", env["WRIT_TEST_SYSTEM_KEY"])
+    assert Client(env["WRIT_TEST_NODE"], source).instances.search_instances().to_list()
+
+
 def refresh_token() -> None:
     saved: list[str] = []
     source = RefreshToken(env["CLIENT_ID"], env["WRIT_TEST_REFRESH_TOKEN"], env["CLIENT_SECRET"], save=saved.append)
@@ -301,7 +306,7 @@ def delete() -> None:
 
 for step in (
     create, get, search, patch, oneof, reason, violation, missing, numbers, times, durations, unknown, omitted, retry, no_retry, timeout, cancel,
-    client_credentials, key_file, refresh_token, revoked_token, oauth_error, login, tracing, webhook, export_and_import, run_examples, delete,
+    client_credentials, key_file, system_user, refresh_token, revoked_token, oauth_error, login, tracing, webhook, export_and_import, run_examples, delete,
 ):  # fmt: skip
     step()
     print(step.__name__.replace("run_", "").replace("_", " "))

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { reads } from "./examples.js";
 import {
   ApiError, ConnectionError, OAuthError, Search, TargetFieldName, TextFilterMethod, TimeoutError, WritClient, clientCredentials, inSeconds, isReason,
-  SignatureError, keyFile, refreshToken, seconds, verifyWebhook, type EventPayload, type Target, type WritClientOptions,
+  SignatureError, keyFile, refreshToken, seconds, systemUser, verifyWebhook, type EventPayload, type Target, type WritClientOptions,
 } from "@writ-id/sdk";
 
 const env = (name: string): string => process.env[name] ?? assert.fail(`${name} is missing`);
@@ -157,6 +157,10 @@ const steps: Record<string, () => Promise<void>> = {
     assert.equal((await as.oauth.getUserInfo()).sub, user);
     const modern = await client.users.createMachineKey(user, { type: "MACHINE_KEY_TYPE_EC_P256" });
     assert.equal((await new WritClient({ credentials: keyFile(atob(modern.keyDetails)) }).oauth.getUserInfo()).sub, user);
+  },
+  async "system user"() {
+    const as = new WritClient({ baseUrl: env("WRIT_TEST_NODE"), credentials: systemUser({ name: "automation", key: env("WRIT_TEST_SYSTEM_KEY") }) });
+    assert.ok((await as.instances.searchInstances().toArray()).length > 0);
   },
   async "refresh token"() {
     const saved: string[] = [];

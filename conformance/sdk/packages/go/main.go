@@ -215,6 +215,11 @@ var steps = []struct {
 			equal(as(must(writ.ParseKeyFile(key.KeyDetails))), user)
 		}
 	}},
+	{"system user", func() {
+		system := &writ.SystemUser{Name: "automation", Key: os.Getenv("WRIT_TEST_SYSTEM_KEY")}
+		c := must(writ.New(writ.Config{BaseURL: os.Getenv("WRIT_TEST_NODE"), Credentials: system}))
+		check(len(must(c.Instances.SearchInstances(ctx, nil, nil)).Result) > 0)
+	}},
 	{"refresh token", func() {
 		var saved []string
 		old := os.Getenv("WRIT_TEST_REFRESH_TOKEN")
