@@ -30,6 +30,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/writ-id/writ/conformance/harness"
 	"github.com/writ-id/writ/conformance/interop/browser"
 )
 
@@ -50,7 +51,9 @@ func suite(t *testing.T, more []string, program command) {
 	proxy := httptest.NewServer(faults(t))
 	t.Cleanup(proxy.Close)
 	node, key := ofTheSystem(t)
-	program.env = append(program.env, "WRIT_TEST_NODE="+node, "WRIT_TEST_SYSTEM_KEY="+key)
+	own := harness.Own(t)
+	program.env = append(program.env, "WRIT_TEST_NODE="+node, "WRIT_TEST_SYSTEM_KEY="+key,
+		"WRIT_TEST_OWN="+own.Issuer, "WRIT_TEST_OWN_TOKEN="+own.AdminToken, "WRIT_TEST_OWN_SYSTEM_TOKEN="+own.SystemToken)
 	said := environment(t, proxy.URL, program)
 	want := slices.Concat(packageSteps, more, []string{"delete"})
 	if got := strings.Split(strings.TrimSpace(said), "\n"); !slices.Equal(got, want) {
@@ -66,7 +69,7 @@ func environment(t *testing.T, proxy string, program command) string {
 	cmd.Dir = program.dir
 	cmd.Env = append(append(os.Environ(), program.env...),
 		"OIDC_ISSUER="+server.Issuer, "WRIT_BASE_URL="+server.Issuer, "WRIT_ADMIN_TOKEN="+server.AdminToken, "CLIENT_ID="+web.ClientID, "CLIENT_SECRET="+web.ClientSecret,
-		"WRIT_TEST_PROXY="+proxy, "WRIT_TEST_RUN="+strconv.FormatInt(time.Now().UnixNano(), 36), "WRIT_TEST_ORG="+server.OrgID, "WRIT_TEST_SYSTEM_TOKEN="+server.SystemToken,
+		"WRIT_TEST_PROXY="+proxy, "WRIT_TEST_RUN="+strconv.FormatInt(time.Now().UnixNano(), 36), "WRIT_TEST_ORG="+server.OrgID,
 		"WRIT_TEST_SERVICE="+server.ServiceUser.ClientID, "WRIT_TEST_SERVICE_SECRET="+server.ServiceUser.ClientSecret, "WRIT_TEST_REFRESH_TOKEN="+refreshToken(t), "WRIT_TEST_DELIVERY="+delivery(t))
 	var said, failed bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &failed

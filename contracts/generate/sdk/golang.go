@@ -283,7 +283,7 @@ func goExamples(m *model) string {
 	t.line("// " + generated + "\n")
 	t.line("// Package examples holds each example of the API reference as a function.\npackage examples\n")
 	body := &text{}
-	var reads []string
+	var all []string
 	for _, s := range m.Services {
 		for _, c := range s.Operations {
 			name := exported(c.Name)
@@ -305,8 +305,8 @@ func goExamples(m *model) string {
 			} else {
 				body.line("\treturn %s\n}\n", call)
 			}
-			if readOnly(c) {
-				reads = append(reads, name)
+			if harmless(c) {
+				all = append(all, name)
 			}
 		}
 	}
@@ -315,9 +315,10 @@ func goExamples(m *model) string {
 		t.line("\t\"time\"")
 	}
 	t.line("\n\twrit \"%s\"\n)\n", goModule(m))
-	t.line("// Reads are the examples that change nothing, by name.\nvar Reads = map[string]func(context.Context, *writ.Client) (any, error){")
-	for _, name := range reads {
-		t.line("\t%q: %s,", name, name)
+	t.line("// All are the examples that a test can run: all but those that switch features.\nvar All = []struct {")
+	t.line("\tName string\n\tRun func(context.Context, *writ.Client) (any, error)\n}{")
+	for _, name := range all {
+		t.line("\t{%q, %s},", name, name)
 	}
 	t.line("}\n")
 	t.WriteString(body.String())
