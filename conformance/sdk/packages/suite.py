@@ -228,6 +228,26 @@ def refresh_token() -> None:
     assert faulty.attempts.count("/oauth/v2/token") == 1
     assert len(saved) == 1 and saved[0] != env["WRIT_TEST_REFRESH_TOKEN"]
 
+    async def tasks() -> None:
+        paths: list[str] = []
+
+        async def note(request: httpx.Request) -> None:
+            paths.append(request.url.path)
+
+        async def save(token: str) -> None:
+            saved.append(token)
+
+        source = RefreshToken(env["CLIENT_ID"], saved[0], env["CLIENT_SECRET"], save=save)
+        async with httpx.AsyncClient(event_hooks={"request": [note]}) as http, AsyncClient(credentials=source, http=http) as client:
+            first = asyncio.create_task(client.oauth.get_user_info())
+            others = [asyncio.create_task(client.oauth.get_user_info()) for _ in range(9)]
+            await asyncio.sleep(0)
+            first.cancel()  # the rotation that it began goes on
+            assert {(await each).sub for each in others} == subjects
+        assert paths.count("/oauth/v2/token") == 1 and len(saved) == 2, paths
+
+    asyncio.run(tasks())
+
 
 def revoked_token() -> None:
     asked = threading.Semaphore(2)
