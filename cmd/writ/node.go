@@ -19,11 +19,14 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	"github.com/writ-id/writ/impl/core/delivery"
 	"github.com/writ-id/writ/impl/core/outgoing"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/telemetry"
+	"github.com/writ-id/writ/impl/core/throttle"
+	"github.com/writ-id/writ/impl/oidc/client"
 	"github.com/writ-id/writ/impl/server"
 )
 
@@ -57,6 +60,8 @@ type nodeFlags struct {
 	proxyHeader         string
 	proxyProtocol       bool
 	logPersonalData     bool
+	systemUsers         string
+	addressTries        int
 	hashCost            float64
 	limits              policy.SearchLimits
 	outgoingAllow       []string
@@ -67,7 +72,7 @@ type nodeFlags struct {
 	readable            bool // whether people read the log, even where it is no terminal
 }
 
-func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duration, tokenAudience bool) {
+func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duration, tokenAudience bool, tries int) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.addr, "addr", addr, "host:port to listen on; port 0 picks a free one")
 	flags.StringVar(&f.debugAddr, "debug-addr", "", "host:port for pprof, best on loopback; none when empty")
@@ -76,6 +81,8 @@ func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duratio
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error; requests are told of at info, in dev at debug")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "text, json, or auto: text on a terminal and in dev")
 	flags.BoolVar(&f.sharedHTTP2, "shared-http2", false, "serve REST on HTTP/2 without TLS too, for proxies that speak h2c to backends")
+	flags.IntVar(&f.addressTries, "address-tries", tries, "how many wrong passwords and codes, and requests for messages, one address (an IPv6 network) has on a node in ten minutes; 0: any number")
+	flags.StringVar(&f.systemUsers, "system-users", "", "YAML file of the users of the installation, who sign their tokens themselves: for each name its roles and files with public keys")
 	flags.BoolVar(&f.logPersonalData, "log-personal-data", false, "tell whole client addresses in the log, not only their networks")
 	flags.StringSliceVar(&f.proxies, "trusted-proxies", nil, "addresses and networks (CIDR) of reverse proxies whose headers say where a request comes from and which host it is for")
 	flags.StringVar(&f.proxyHeader, "proxy-header", "x-forwarded", "which headers they set: x-forwarded (X-Forwarded-For, X-Forwarded-Host) or forwarded (RFC 7239); the other is not read")
@@ -177,6 +184,18 @@ func (f *nodeFlags) maxClients() int {
 	return most
 }
 
+func (f *nodeFlags) readSystemUsers(c *server.Config) error {
+	if f.systemUsers == "" {
+		return nil
+	}
+	roles, err := policy.NewRoles()
+	if err != nil {
+		return err
+	}
+	c.SystemUsers, err = client.ReadSystemUsers(f.systemUsers, roles.Names(policyv1.Level_LEVEL_SYSTEM))
+	return err
+}
+
 // trust reads what the flags say of reverse proxies.
 func (f *nodeFlags) trust(proxies *server.Proxies) error {
 	for _, text := range f.proxies {
@@ -208,6 +227,13 @@ func (f *nodeFlags) configure(c server.Config) (server.Config, error) {
 	}
 	if c.Dev != nil {
 		out.Allow = append(out.Allow, outgoing.Loopback...) // receivers that are being written run here
+	}
+	if f.addressTries < 0 {
+		return usageError{errors.New("--address-tries: a number from 0 up")}
+	}
+	c.Tries = throttle.Limit{Times: f.addressTries, Per: 10 * time.Minute}
+	if err := f.readSystemUsers(&c); err != nil {
+		return usageError{fmt.Errorf("--system-users: %w", err)}
 	}
 	c.Telemetry = f.telemetry
 	c.Outgoing, c.TokenEndpointAudience, c.LogPersonalData = out, f.tokenAudience, f.logPersonalData

@@ -53,7 +53,7 @@ type serve struct {
 }
 
 func (s *serve) add(cmd *cobra.Command) {
-	s.nodeFlags.add(cmd, ":8080", 5*time.Second, false)
+	s.nodeFlags.add(cmd, ":8080", 5*time.Second, false, 100)
 	s.database.add(cmd.Flags())
 	cmd.Flags().StringVar(&s.pooler, "pooler-url", "", "the same database through a pooler in transaction mode (PgBouncer), for all but migrations and notifications, which stay on --database-url")
 	s.master.add(cmd.Flags())
