@@ -4,7 +4,7 @@
 # make conformance URL=https://op.example CONFIG=conf.json
 #                only the OpenID Connect suite, against any provider
 # make generate  contracts/ and sql/ to gen/
-# make sdk       clients of ten generators, made, compiled and run (part of make test)
+# make sdk       our packages and the clients of ten generators, made, compiled and run (part of make test)
 # make deploy-check   image, chart, package, service, dashboard and rules of deploy/ (part of make test)
 # make release   archives, Debian packages, checksums and bills of materials in dist/
 # make bench     the numbers of BENCHMARKS.md; bench-resources and bench-oauth are its halves

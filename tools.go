@@ -17,8 +17,12 @@ package writ
 //go:generate bin/oapi-codegen -config contracts/generate/oauth/config.yaml gen/openapi/openapi.json
 //go:generate mkdir -p gen/admin
 //go:generate bin/oapi-codegen -config contracts/generate/admin/config.yaml gen/openapi/openapi.json
+//go:generate mkdir -p gen/devapi
+//go:generate bin/oapi-codegen -config contracts/generate/dev/config.yaml contracts/openapi/dev.yaml
 //go:generate bin/sqlc generate -f contracts/generate/storage/models.yaml
 //go:generate bin/storage sql third_party/image.binpb third_party/models sql/queries/generated
 //go:generate bin/storage removals third_party/image.binpb third_party/models sql/migrations
 //go:generate bin/sqlc generate -f third_party/sqlc.yaml
 //go:generate bin/storage go third_party/image.binpb gen/db gen/storage
+//go:generate go build -o bin/ ./contracts/generate/sdk
+//go:generate bin/sdk . gen/sdk

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
 	"github.com/writ-id/writ/impl/core/clock"
@@ -23,6 +25,7 @@ import (
 	"github.com/writ-id/writ/impl/dev/postgres"
 	"github.com/writ-id/writ/impl/dev/seed"
 	"github.com/writ-id/writ/impl/server"
+	"github.com/writ-id/writ/sql/migrations"
 )
 
 func newDev() *cobra.Command {
@@ -71,6 +74,7 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer stop()
+	go server.Prepare() // while PostgreSQL starts
 	listener, err := d.listen()
 	if err != nil {
 		return err
@@ -88,6 +92,7 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 	}
 	database, err := postgres.Start(ctx, postgres.Config{
 		Dir: dir, Logger: logger, Settings: d.settings, Progress: func(step string) { fmt.Fprintln(os.Stderr, "writ:", step) },
+		Template: template(), Disposable: d.dataDir == "",
 	})
 	if err != nil {
 		return err
@@ -130,6 +135,33 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 		return cause
 	}
 	return err
+}
+
+// template is what new databases of a writ dev begin with: the schema. It is in template1
+// too, of which worlds are made.
+func template() *postgres.Template {
+	sum := sha256.New()
+	names, _ := fs.Glob(migrations.Files, "*.sql") // embedded
+	for _, name := range names {
+		text, _ := fs.ReadFile(migrations.Files, name)
+		fmt.Fprintf(sum, "%s %d\n%s", name, len(text), text)
+	}
+	return &postgres.Template{Key: fmt.Sprintf("%x", sum.Sum(nil)), Prepare: func(ctx context.Context, url func(string) string) error {
+		if _, err := store.Migrate(ctx, url("template1")); err != nil {
+			return fmt.Errorf("migrate: %w", err)
+		}
+		conn, err := pgx.Connect(ctx, url("template1"))
+		if err != nil {
+			return err
+		}
+		defer conn.Close(ctx)
+		for _, statement := range []string{"DROP DATABASE postgres", "CREATE DATABASE postgres TEMPLATE template1"} {
+			if _, err := conn.Exec(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
 }
 
 // portOf returns the port of what listens, for addresses in messages.

@@ -12,21 +12,19 @@ import (
 	"net/http/pprof"
 	"net/netip"
 	"os"
-	"runtime/debug"
 	"syscall"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	"github.com/writ-id/writ/impl/core/delivery"
+	"github.com/writ-id/writ/impl/core/heap"
 	"github.com/writ-id/writ/impl/core/outgoing"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/telemetry"
 	"github.com/writ-id/writ/impl/core/throttle"
-	"github.com/writ-id/writ/impl/oidc/client"
 	"github.com/writ-id/writ/impl/server"
 )
 
@@ -36,15 +34,6 @@ func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
 // newID returns a UUIDv7: time-ordered, so that indexes grow at their end.
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
-
-// tuneGC lets garbage grow to four times what lives before it is collected. A
-// node keeps a few MiB alive, so that Go's default would collect a hundred times
-// a second under load, for a fifth of the CPU. GOGC, if set, decides.
-func tuneGC() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
-	}
-}
 
 // nodeFlags are the flags that `serve` and `dev` share.
 type nodeFlags struct {
@@ -157,22 +146,6 @@ func (f *nodeFlags) listen() (net.Listener, error) {
 	return listener, nil
 }
 
-// measure makes what the flags and the environment want measured and traced; stop sends
-// the rest.
-func (f *nodeFlags) measure(ctx context.Context, logger *slog.Logger) (stop func(), err error) {
-	f.telemetry, err = telemetry.New(ctx, telemetry.Config{
-		Prometheus: f.metricsAddr != "", Version: version(),
-		Failed: func(err error) { logger.Warn("telemetry", "err", err) },
-	})
-	return func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		if err := f.telemetry.Stop(ctx); err != nil {
-			logger.Warn("telemetry that was not sent", "err", err)
-		}
-	}, err
-}
-
 // maxClients leaves a quarter of the files that may be open to the database and the
 // rest.
 func (f *nodeFlags) maxClients() int {
@@ -182,37 +155,6 @@ func (f *nodeFlags) maxClients() int {
 		most = min(most, int(min(files.Cur, math.MaxInt32))/4*3)
 	}
 	return most
-}
-
-func (f *nodeFlags) readSystemUsers(c *server.Config) error {
-	if f.systemUsers == "" {
-		return nil
-	}
-	roles, err := policy.NewRoles()
-	if err != nil {
-		return err
-	}
-	c.SystemUsers, err = client.ReadSystemUsers(f.systemUsers, roles.Names(policyv1.Level_LEVEL_SYSTEM))
-	return err
-}
-
-// trust reads what the flags say of reverse proxies.
-func (f *nodeFlags) trust(proxies *server.Proxies) error {
-	for _, text := range f.proxies {
-		network, err := server.ParsePrefix(text)
-		if err != nil {
-			return fmt.Errorf("--trusted-proxies: %w", err)
-		}
-		proxies.Trusted = append(proxies.Trusted, network)
-	}
-	proxies.Protocol, proxies.Forwarded = f.proxyProtocol, f.proxyHeader == "forwarded"
-	switch {
-	case f.proxyHeader != "x-forwarded" && f.proxyHeader != "forwarded":
-		return fmt.Errorf("--proxy-header: %q is neither x-forwarded nor forwarded", f.proxyHeader)
-	case len(proxies.Trusted) == 0 && (proxies.Protocol || proxies.Forwarded):
-		return errors.New("--proxy-header and --proxy-protocol say what the proxies of --trusted-proxies send, and there are none")
-	}
-	return nil
 }
 
 // configure returns c with what the flags say of it.
@@ -229,11 +171,11 @@ func (f *nodeFlags) configure(c server.Config) (server.Config, error) {
 		out.Allow = append(out.Allow, outgoing.Loopback...) // receivers that are being written run here
 	}
 	if f.addressTries < 0 {
-		return usageError{errors.New("--address-tries: a number from 0 up")}
+		return c, usageError{errors.New("--address-tries: a number from 0 up")}
 	}
 	c.Tries = throttle.Limit{Times: f.addressTries, Per: 10 * time.Minute}
 	if err := f.readSystemUsers(&c); err != nil {
-		return usageError{fmt.Errorf("--system-users: %w", err)}
+		return c, usageError{fmt.Errorf("--system-users: %w", err)}
 	}
 	c.Telemetry = f.telemetry
 	c.Outgoing, c.TokenEndpointAudience, c.LogPersonalData = out, f.tokenAudience, f.logPersonalData
@@ -261,7 +203,7 @@ func (f *nodeFlags) configure(c server.Config) (server.Config, error) {
 
 // serve runs a node until ctx ends: c with what the flags say of it.
 func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Listener, ready func() error) error {
-	tuneGC()
+	heap.Bound()
 	c, err := f.configure(c)
 	if err != nil {
 		return err
@@ -273,6 +215,6 @@ func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Lis
 	if err := ready(); err != nil { // the listener queues what arrives from here on
 		return err
 	}
-	go debug.FreeOSMemory() // starting left more garbage than running makes in a while
+	go heap.Rested() // starting left more garbage than running makes in a while
 	return node.Serve(ctx, listener)
 }

@@ -174,3 +174,8 @@ func (s *Server) Caller(ctx context.Context, instance *policy.Instance, host, te
 	}
 	return &policy.Identity{Within: within, UserID: found.ID, OrgID: found.OrgID, Expires: time.Unix(t.GetExpiresAt(), 0).UTC(), Acting: len(t.GetActor()) > 0}, nil
 }
+
+// Client returns an active application by its client ID, nil when there is none.
+func (s *Server) Client(ctx context.Context, instanceID, id string) (*client.Client, error) {
+	return s.tokenEndpoint.Clients.Find(ctx, instanceID, id)
+}

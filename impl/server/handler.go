@@ -3,10 +3,7 @@ package server
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
-	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -34,30 +31,6 @@ func serveUnknown(w http.ResponseWriter, r *http.Request) {
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header()["Cache-Control"] = noStore
 	writeFault(w, policy.Refusal(r.Context(), s.Logger, r.URL.Path, err))
-}
-
-// only serves a path of development to who names the node as this machine, or by one
-// of the hosts that were told: a page from elsewhere whose name leads here (DNS
-// rebinding), or that sends a form here, is not who develops.
-func (d *Dev) only(handler http.Handler) http.Handler {
-	handler = http.NewCrossOriginProtection().Handler(handler)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if name, _, err := net.SplitHostPort(host); err == nil {
-			host = name
-		}
-		host = strings.ToLower(strings.Trim(host, "[]"))
-		at, _ := netip.ParseAddr(host)
-		if host != "localhost" && !strings.HasSuffix(host, ".localhost") && !at.IsLoopback() && !slices.Contains(d.Hosts, host) {
-			writeFault(w, fault.New(fault.PermissionDenied, "HOST_NOT_LOCAL", "%q is not a name of this machine; allow it by --dev-host", host))
-			return
-		}
-		handler.ServeHTTP(w, r)
-	})
-}
-
-func tell(text string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writePlain(w, http.StatusOK, text+"\n") })
 }
 
 // serveLive says that the process runs; it asks nobody (REL-071).

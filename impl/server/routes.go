@@ -5,9 +5,9 @@ import (
 	"net/http"
 
 	adminapi "github.com/writ-id/writ/gen/admin"
+	"github.com/writ-id/writ/gen/devapi"
 	oauthapi "github.com/writ-id/writ/gen/oauth"
 	"github.com/writ-id/writ/impl/api/branding"
-	"github.com/writ-id/writ/impl/api/message"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/wire"
@@ -38,12 +38,9 @@ func (s *Server) routes(services *Services, contract *reference.Handler) (handle
 	for pattern, handler := range contract.Routes() { // /docs, /openapi.json, /proto, …
 		documents.any(pattern, handler)
 	}
-	if s.Dev != nil {
-		dev := &group{table: t, steps: []step{s.Dev.only}}
-		dev.any("/_dev/messages", message.Handler(s.DB))
-		dev.any("/_dev/clock", s.Dev.Clock)
-		dev.any("/_dev/database", tell(s.Dev.Database))
-		dev.any("/_dev/credentials", tell(s.Dev.Credentials))
+	if s.Dev != nil { // the operations of contracts/openapi/dev.yaml
+		dev := &group{table: t, refuse: refuseMethod, steps: []step{s.Dev.only, notStored, s.known, s.receive(maxDevBytes)}}
+		devapi.HandlerWithOptions(&console{Server: s, handler: func() http.Handler { return handler }}, devapi.StdHTTPServerOptions{BaseRouter: dev, ErrorHandlerFunc: s.refuseParameter})
 	}
 
 	// The OpenID provider: the operations of contracts/openapi/oauth.yaml.
@@ -89,7 +86,11 @@ func (s *Server) routes(services *Services, contract *reference.Handler) (handle
 	// Everything else is nowhere.
 	nowhere := through(http.HandlerFunc(s.serveNowhere), s.known, s.crossOrigin, notStored)
 	t.mux.Handle("/", nowhere)
-	return through(t.mux, s.noted, s.recovered, plain(nowhere)), nil
+	handler = through(t.mux, s.noted, s.recovered, plain(nowhere), s.faulty)
+	if s.Dev != nil && s.Dev.Recorded != nil {
+		handler = s.Dev.Recorded(handler)
+	}
+	return handler, nil
 }
 
 // refuseMethod refuses a method that a path of the resource API does not have.

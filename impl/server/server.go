@@ -26,7 +26,6 @@ import (
 	"github.com/writ-id/writ/impl/api/message"
 	"github.com/writ-id/writ/impl/api/transfer"
 	"github.com/writ-id/writ/impl/core/bucket"
-	"github.com/writ-id/writ/impl/core/clock"
 	"github.com/writ-id/writ/impl/core/courier"
 	"github.com/writ-id/writ/impl/core/delivery"
 	"github.com/writ-id/writ/impl/core/execution"
@@ -45,7 +44,6 @@ import (
 	"github.com/writ-id/writ/impl/oidc/client"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
 	"github.com/writ-id/writ/impl/oidc/login"
-	"github.com/writ-id/writ/impl/server/reference"
 )
 
 // Config holds what a Server needs; every field of the first group is required.
@@ -110,20 +108,6 @@ type Config struct {
 type External struct {
 	Scheme string // http or https; https when empty
 	Port   string // "" for the one of the scheme
-}
-
-// Dev is what a node has in development: messages stay with their codes, and
-// anybody on this machine sees them at GET /_dev/messages and moves the clock at
-// /_dev/clock.
-type Dev struct {
-	Clock *clock.Clock // what Config.Now reads
-	Hosts []string     // under which /_dev is served, besides those of this machine, in lower case
-	// Database is the URL of the private PostgreSQL, for tools at /_dev/database. Its
-	// socket is in a folder that only the user of the node enters.
-	Database string
-	// Credentials is the path of the ready file, which only that user reads, for tools
-	// at /_dev/credentials.
-	Credentials string
 }
 
 // sealer returns what seals secrets: without a key nothing does.
@@ -253,7 +237,7 @@ func New(c Config) (*Server, error) {
 	}
 	moving.MaxHashCost = c.MaxHashCost
 	s.transfers = &transfer.Endpoint{Service: moving, Chain: s.chain, Buckets: &bucket.Store{Out: targets.Out}, Answer: writeAnswer, Refuse: s.refuse}
-	contract, err := reference.New(c.SearchLimits)
+	contract, err := published(c.SearchLimits.OrDefault())
 	if err != nil {
 		return nil, err
 	}

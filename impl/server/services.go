@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -56,6 +57,8 @@ import (
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/webhook"
 	"github.com/writ-id/writ/impl/core/wire"
+	"github.com/writ-id/writ/impl/oidc/login/rule"
+	"github.com/writ-id/writ/impl/server/reference"
 )
 
 // Services are the implementations of the services of the contract. A server
@@ -100,19 +103,54 @@ func serve[S any](description *grpc.ServiceDesc, mount func(*wire.Transports, S,
 // is served is what conditions can name, what the reference page lists and what
 // reflection shows.
 func NewServices(env resource.Env, roles *policy.Roles, targets *webhook.Caller, sealer secret.Sealer) (*Services, error) {
-	c := common{roles: roles, targets: targets, courier: courier.New(targets.Out, targets.Now), sealer: sealer}
+	shared, err := contract()
+	if err != nil {
+		return nil, err
+	}
+	c := common{roles: roles, targets: targets, courier: courier.New(targets.Out, targets.Now), sealer: sealer, operations: shared.operations, rules: shared.rules}
+	return c.over(env), nil
+}
+
+// contract is what all servers of a process share: what reading the contract came to.
+var contract = sync.OnceValues(func() (common, error) {
 	names := []string{actionv3.ServiceActions_ServiceDesc.ServiceName}
-	for _, one := range c.others(env).all {
+	var c common
+	nobody := common{roles: &policy.Roles{}, targets: &webhook.Caller{}, sealer: secret.NoKey{}}
+	for _, one := range nobody.others(resource.Env{}).all {
 		names = append(names, one.description.ServiceName)
 	}
 	var err error
 	if c.operations, err = policy.NewOperations(names...); err != nil {
-		return nil, err
+		return c, err
 	}
-	if c.rules, err = policy.NewValidator(c.operations); err != nil {
-		return nil, err
+	c.rules, err = policy.NewValidator(c.operations)
+	return c, err
+})
+
+// published is the contract as it is shown, one for all servers of a process.
+var published = func() func(policy.SearchLimits) (*reference.Handler, error) {
+	var mu sync.Mutex
+	made := map[policy.SearchLimits]*reference.Handler{}
+	return func(limits policy.SearchLimits) (*reference.Handler, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if made[limits] == nil {
+			handler, err := reference.New(limits)
+			if err != nil {
+				return nil, err
+			}
+			made[limits] = handler
+		}
+		return made[limits], nil
 	}
-	return c.over(env), nil
+}()
+
+// Prepare reads the contract, beside what else a start has to wait for. Who starts a
+// server without it waits then.
+func Prepare() {
+	_, _ = contract() // who needs it gets the error
+	_, _ = published(policy.SearchLimits{}.OrDefault())
+	rule.Prepare()
 }
 
 // over makes all services over env.

@@ -1,20 +1,14 @@
 package transfer
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
-	"encoding/json"
-	"errors"
 	"net/http"
-	"strings"
-	"sync"
 	"time"
-
-	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/writ-id/writ/gen/admin"
 	"github.com/writ-id/writ/impl/core/bucket"
+	"github.com/writ-id/writ/impl/core/document"
 	"github.com/writ-id/writ/impl/core/fault"
 )
 
@@ -35,46 +29,7 @@ func because(ctx context.Context, err error) error {
 }
 
 // schemas are those of the requests, as the contract has them.
-var schemas = sync.OnceValues(func() (openapi3.Schemas, error) {
-	spec, err := admin.GetSpec()
-	if err != nil {
-		return nil, err
-	}
-	return spec.Components.Schemas, nil
-})
-
-// decode reads a request and holds it to its schema.
-func decode(name string, text []byte, into any) error {
-	known, err := schemas()
-	if err != nil {
-		return err
-	}
-	in := json.NewDecoder(bytes.NewReader(text))
-	var value any
-	if err := in.Decode(&value); err != nil {
-		return fault.Invalid("MALFORMED_REQUEST", "", "the request needs a JSON body: %v", err)
-	}
-	if in.More() {
-		return fault.Invalid("MALFORMED_REQUEST", "", "there is something after the JSON value")
-	}
-	if err := known[name].Value.VisitJSON(value); err != nil {
-		return broken(err)
-	}
-	return json.Unmarshal(text, into)
-}
-
-// broken is the refusal of what a schema does not allow.
-func broken(err error) error {
-	found, ok := errors.AsType[*openapi3.SchemaError](err)
-	if !ok {
-		return fault.Invalid("INVALID_FIELD", "", "%v", err)
-	}
-	path := found.JSONPointer()
-	if name, unknown := strings.CutSuffix(found.Reason, "\" is unsupported"); unknown {
-		return fault.Invalid("UNKNOWN_FIELD", strings.Join(append(path, strings.TrimPrefix(name, "property \"")), "."), "there is no such field")
-	}
-	return fault.Invalid("INVALID_FIELD", strings.Join(path, "."), "%s", found.Reason)
-}
+var schemas = document.Of(admin.GetSpec)
 
 // timeout reads how long something may take.
 func timeout(said *string, async bool) (time.Duration, error) {

@@ -13,11 +13,6 @@ import (
 	"log/slog"
 	"sync"
 
-	"google.golang.org/protobuf/proto"
-
-	languagev3 "github.com/writ-id/writ/gen/proto/writ/language/v3alpha"
-	settingsv3 "github.com/writ-id/writ/gen/proto/writ/settings/v3alpha"
-	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/api/domain"
 	"github.com/writ-id/writ/impl/api/org"
 	"github.com/writ-id/writ/impl/core/policy"
@@ -48,11 +43,7 @@ const atOnce = 2
 
 // New returns a Service over env.
 func New(env resource.Env, sealer secret.Sealer, roles *policy.Roles, logger *slog.Logger) (*Service, error) {
-	messages := []proto.Message{&settingsv3.SetBrandingSettings{}, &settingsv3.SetMessageTextRequest{}, &languagev3.SetLanguageSettings{}}
-	for _, kind := range storage.Moved {
-		messages = append(messages, kind.New())
-	}
-	rules, err := policy.NewRules(messages...)
+	rules, err := policy.NewRules() // each kind's are compiled when an item of it comes first
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
@@ -45,13 +46,34 @@ func NewValidator(operations *Operations) (*Validator, error) {
 	return NewRules(requests...)
 }
 
+// rules are those of the contract, compiled once in a process, each message when it is
+// prepared.
+var rules = sync.OnceValues(func() (protovalidate.Validator, error) { return protovalidate.New() })
+
 // NewRules prepares the rules of some messages.
 func NewRules(messages ...proto.Message) (*Validator, error) {
-	rules, err := protovalidate.New(protovalidate.WithMessages(messages...))
+	rules, err := rules()
+	for _, message := range messages {
+		if err != nil {
+			break
+		}
+		// What an empty message breaks is of no interest, that its rules compile is.
+		if defect, found := errors.AsType[*protovalidate.CompilationError](rules.Validate(message)); found {
+			err = defect
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("rules of the contract: %w", err)
 	}
 	return &Validator{rules}, nil
+}
+
+// Broken returns all rules that a message breaks, for who explains each of them.
+func (v *Validator) Broken(message proto.Message) []*protovalidate.Violation {
+	if wrong, ok := errors.AsType[*protovalidate.ValidationError](v.rules.Validate(message)); ok {
+		return wrong.Violations
+	}
+	return nil
 }
 
 // SearchLimits are how many matches a search returns when it does not say, and at

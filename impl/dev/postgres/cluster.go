@@ -26,12 +26,20 @@ import (
 // Whoever finds "unfinished" knows that no Start has ever returned on this
 // data, so nobody was promised anything about it, and makes it anew. Without
 // the file data/ is complete and on disk, and is never deleted.
+//
+// To write a copy of a template out takes longer than all the rest, so Start does not wait for
+// that: it happens seconds later, at the latest in Stop. Until then "unfinished" holds the
+// name of this run of the operating system, which says that all files are there. Whoever
+// finds it in the same run goes on with the data, whatever became of writ; in another one, after a power
+// cut within these seconds, they are made anew. Where runs have no names Start waits.
 
 // clusterVersion returns the major version of PostgreSQL that made the data,
 // and 0 if there is no data yet.
 func (f *folder) clusterVersion() (int, error) {
-	if _, err := os.Lstat(f.unfinished()); err == nil {
-		return 0, f.discard()
+	if boot, err := os.ReadFile(f.unfinished()); err == nil {
+		if len(boot) == 0 || string(boot) != bootID() {
+			return 0, f.discard()
+		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return 0, err
 	}
@@ -88,8 +96,23 @@ func (f *folder) initialise(ctx context.Context, c Config, install installation)
 	if err := os.WriteFile(f.unfinished(), nil, 0o600); err != nil {
 		return err
 	}
-	if err := syncFolder(f.path); err != nil {
-		return err
+	if !c.Disposable {
+		if err := syncFolder(f.path); err != nil {
+			return err
+		}
+	}
+	if c.Template != nil {
+		err := f.fromTemplate(ctx, c, install)
+		if err == nil {
+			return os.WriteFile(f.unfinished(), []byte(bootID()), 0o600)
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		c.Logger.WarnContext(ctx, "no template of databases can be used; making the database takes longer", "err", err)
+		if err := os.RemoveAll(f.data()); err != nil {
+			return err
+		}
 	}
 	var err error
 	for _, locale := range locales {
@@ -99,7 +122,7 @@ func (f *folder) initialise(ctx context.Context, c Config, install installation)
 		if err := f.chown(f.data()); err != nil {
 			return err
 		}
-		args := []string{"-D", f.data(), "-U", superuser, "-A", "trust", "-E", "UTF8", "--locale=" + locale.name, "--no-sync"}
+		args := []string{"-D", f.data(), "-U", superuser, "-A", "trust", "-E", "UTF8", "--locale=" + locale.name, "--no-sync", "--wal-segsize=4"}
 		if install.major >= 17 {
 			args = append(args, strings.Fields(locale.since17)...)
 		}
@@ -112,10 +135,16 @@ func (f *folder) initialise(ctx context.Context, c Config, install installation)
 	return err
 }
 
+// isCopied reports whether the data is a whole copy of a template that is not on the disk yet.
+func (f *folder) isCopied() bool {
+	boot, err := os.ReadFile(f.unfinished())
+	return err == nil && len(boot) > 0
+}
+
 // finish makes a new cluster durable and declares it complete. On an old one it
 // has nothing to do.
-func (f *folder) finish(ctx context.Context, install installation, isNew bool) error {
-	if !isNew {
+func (f *folder) finish(ctx context.Context, c Config, install installation) error {
+	if _, err := os.Lstat(f.unfinished()); err != nil || c.Disposable {
 		return nil
 	}
 	if _, err := f.run(ctx, "C", install.program("initdb"), "-D", f.data(), "--sync-only"); err != nil {

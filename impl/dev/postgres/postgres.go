@@ -5,7 +5,8 @@
 //
 //   - A commit that was acknowledged survives everything a production server's
 //     would: kill -9 of writ, of PostgreSQL, a power cut. fsync and
-//     synchronous_commit are never switched off here.
+//     synchronous_commit are switched off only where nobody comes back
+//     (Config.Disposable).
 //   - The server does not outlive writ. Stop ends it; on Linux the kernel ends
 //     it when writ is killed; elsewhere the next Start on the folder does.
 //   - One folder has one user. A second Start on it fails with ErrInUse.
@@ -13,7 +14,7 @@
 //
 // The folder Config.Dir then holds:
 //
-//	data/         the database cluster, made by initdb at the first start
+//	data/         the database cluster, made at the first start: by initdb, or as a copy of a template
 //	sock/         the socket; a link to a temporary folder if its path is too long
 //	postgres.log  what PostgreSQL said since the last start
 //	lock          held (flock) from Start to Stop
@@ -50,15 +51,27 @@ const (
 
 	stopGrace  = 30 * time.Second // for the shutdown checkpoint, before SIGQUIT
 	quitGrace  = 10 * time.Second // PostgreSQL itself kills what resists SIGQUIT after 5
-	readyEvery = 10 * time.Millisecond
+	readyEvery = 5 * time.Millisecond
+
+	// settleAfter is when a copy is written out: not while its server starts, and those wait who
+	// wait for it.
+	settleAfter = 5 * time.Second
 )
 
-// Config says where a Server lives. Progress and Settings may be nil, the rest is required.
+// Config says where a Server lives. Dir and Logger are required.
 type Config struct {
 	Dir      string // made if it is missing
 	Logger   *slog.Logger
 	Settings []string     // of postgresql.conf, name=value, for this start
 	Progress func(string) // is told what is being done before each step that takes long
+	// Template, if not nil, is what a new cluster is a copy of (template.go).
+	Template *Template
+	// Disposable says that nobody comes back to Dir: it is removed after the run, so that
+	// nothing has to be on the disk.
+	Disposable bool
+
+	install *installation // what to use, when it is known
+	cache   string        // for templates; that of the user when empty
 }
 
 func (c Config) progress(format string, args ...any) {
@@ -79,6 +92,7 @@ type Server struct {
 	done     chan struct{}
 	exit     error // of Wait; this and err are written before done is closed
 	err      error
+	settled  func() error // waits until a new cluster is on the disk
 }
 
 // Start returns a server that accepts connections, after making the database
@@ -112,7 +126,7 @@ func (s *Server) start(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	install, err := findOrDownload(ctx, c, major)
+	install, err := c.programs(ctx, major)
 	if err != nil {
 		return err
 	}
@@ -124,17 +138,28 @@ func (s *Server) start(ctx context.Context, c Config) error {
 	if err := f.makeSocketFolder(); err != nil {
 		return err
 	}
-	if err := s.launch(install, c.Settings); err != nil {
+	if err := s.launch(install, c); err != nil {
 		return err
 	}
 
 	// The new cluster is written out while its server comes up: that hides
-	// most of what the one or the other takes.
-	synced := make(chan error, 1)
-	go func() { synced <- f.finish(ctx, install, major == 0) }()
+	// most of what the one or the other takes. A copy is written out later still.
+	synced, soon := make(chan error, 1), make(chan struct{})
+	hasty := sync.OnceFunc(func() { close(soon) })
+	copied := f.isCopied()
+	go func() {
+		if copied {
+			select {
+			case <-soon:
+			case <-time.After(settleAfter):
+			}
+		}
+		synced <- f.finish(context.WithoutCancel(ctx), c, install)
+	}()
+	s.settled = sync.OnceValue(func() error { hasty(); return <-synced })
 	err = s.awaitReady(ctx)
-	if syncErr := <-synced; err == nil {
-		err = syncErr
+	if !copied || err != nil {
+		err = errors.Join(err, s.settled())
 	}
 	if err != nil {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -144,8 +169,16 @@ func (s *Server) start(ctx context.Context, c Config) error {
 	return nil
 }
 
+// programs returns what to run.
+func (c Config) programs(ctx context.Context, major int) (installation, error) {
+	if c.install != nil {
+		return *c.install, nil
+	}
+	return findOrDownload(ctx, c, major)
+}
+
 // launch starts the server process and the goroutine that waits for it.
-func (s *Server) launch(install installation, settings []string) error {
+func (s *Server) launch(install installation, c Config) error {
 	f := s.folder
 	log, err := f.createLog()
 	if err != nil {
@@ -163,7 +196,10 @@ func (s *Server) launch(install installation, settings []string) error {
 		"-c", "shared_buffers=64MB",
 		"-c", "jit=off", // compiling costs more than the short queries it would speed up
 	}
-	for _, setting := range settings {
+	if c.Disposable {
+		args = append(args, "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "synchronous_commit=off")
+	}
+	for _, setting := range c.Settings {
 		args = append(args, "-c", setting)
 	}
 	s.cmd = command(context.Background(), f, syscall.SIGINT, install.program("postgres"), args...)
@@ -244,7 +280,7 @@ func (s *Server) Err() error {
 // has to recover.
 func (s *Server) Stop(ctx context.Context) error {
 	s.stop.Do(func() {
-		s.stopErr = s.end(ctx)
+		s.stopErr = errors.Join(s.end(ctx), s.settled())
 		s.folder.close()
 	})
 	return s.stopErr

@@ -61,3 +61,9 @@ func serves(_ int, data string) bool {
 	}
 	return false
 }
+
+// bootID names this run of the operating system; "" where it has no name.
+func bootID() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id))
+}

@@ -31,3 +31,6 @@ func serves(pid int, _ string) bool {
 // passThrough lets the child enter folders that are closed to its user: there is no
 // way here.
 func passThrough(*syscall.SysProcAttr) bool { return false }
+
+// bootID names this run of the operating system; here it has no name.
+func bootID() string { return "" }

@@ -46,6 +46,7 @@ import (
 	"github.com/writ-id/writ/impl/oidc/login/code"
 	"github.com/writ-id/writ/impl/oidc/login/password"
 	"github.com/writ-id/writ/impl/oidc/login/registration"
+	"github.com/writ-id/writ/impl/oidc/login/rule"
 )
 
 // Config holds what Pages need; every field is required.
@@ -126,6 +127,7 @@ type Pages struct {
 
 // New returns Pages over c.
 func New(c Config) *Pages {
+	rule.Prepare()
 	codes := code.New(c.Env)
 	return &Pages{
 		Config: c, queries: db.New(), codes: codes,

@@ -45,12 +45,16 @@ type Handler struct {
 // prepared is a body with its strong entity tag.
 type prepared struct {
 	compress.Prepared
-	etag string
+	etag func() string // made when it is first asked for: a start hashes no documents
 }
 
 func prepare(body []byte) *prepared {
+	return &prepared{compress.Prepared{Plain: body}, sync.OnceValue(func() string { return tag(body) })}
+}
+
+func tag(body []byte) string {
 	sum := sha256.Sum256(body)
-	return &prepared{compress.Prepared{Plain: body}, `"` + base64.RawURLEncoding.EncodeToString(sum[:15]) + `"`}
+	return `"` + base64.RawURLEncoding.EncodeToString(sum[:15]) + `"`
 }
 
 // New returns a Handler of the published contract, with the limits that searches have
@@ -162,7 +166,7 @@ func versioned(contentType string, documents *[2]*prepared) http.HandlerFunc {
 func serve(w http.ResponseWriter, r *http.Request, contentType string, p *prepared) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "public, max-age=300")
-	w.Header().Set("ETag", p.etag)
+	w.Header().Set("ETag", p.etag())
 	p.Serve(w, r)
 }
 
@@ -209,7 +213,7 @@ func (h *Handler) docs(w http.ResponseWriter, r *http.Request) {
 	body := bytes.ReplaceAll(page.Plain, []byte(originPlaceholder), []byte(template.HTMLEscapeString(origin)))
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Cache-Control", "public, max-age=300")
-	header.Set("ETag", prepare([]byte(page.etag+origin)).etag)
+	header.Set("ETag", tag([]byte(page.etag()+origin)))
 	compress.Serve(w, r, body)
 }
 

@@ -3,7 +3,7 @@
 package rule
 
 import (
-	"errors"
+	"sync"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
@@ -11,16 +11,20 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/impl/core/policy"
 )
 
-// rules are those of the messages that forms make, prepared so that no first form pays.
-var rules = func() protovalidate.Validator {
-	made, err := protovalidate.New(protovalidate.WithMessages(&userv3.User{}, &userv3.SetPassword{}, &userv3.Email{}))
+// rules are those of the messages that forms make.
+var rules = sync.OnceValue(func() *policy.Validator {
+	made, err := policy.NewRules(&userv3.User{}, &userv3.SetPassword{}, &userv3.Email{})
 	if err != nil {
-		panic(err) // a defect that the first start finds
+		panic(err) // a defect that the first start finds: Prepare
 	}
 	return made
-}()
+})
+
+// Prepare has the rules ready, so that no first form pays.
+func Prepare() { rules() }
 
 // The rules of texts, by their IDs.
 const (
@@ -32,11 +36,7 @@ const (
 // of one field the first.
 func Broken(message proto.Message) map[string]string {
 	broken := map[string]string{}
-	wrong, ok := errors.AsType[*protovalidate.ValidationError](rules.Validate(message))
-	if !ok {
-		return broken
-	}
-	for _, one := range wrong.Violations {
+	for _, one := range rules().Broken(message) {
 		if path := protovalidate.FieldPathString(one.Proto.GetField()); broken[path] == "" {
 			broken[path] = one.Proto.GetRuleId()
 		}
