@@ -130,7 +130,7 @@ deploy-check: build $(BIN)/helm $(BIN)/nfpm $(BIN)/compose $(BIN)/hadolint $(BIN
 release: needs-go $(BIN)/goreleaser $(BIN)/nfpm $(BIN)/syft
 	@export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) RELEASE_DATE=$$(TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ); \
 	export RELEASE=$$(sed -n 's/^const release = "v\(.*\)"/\1/p' cmd/writ/main.go).$$(git rev-parse --short=12 HEAD); \
-	$(BIN)/goreleaser release --config deploy/goreleaser.yaml --snapshot --clean
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/goreleaser release --config deploy/goreleaser.yaml --snapshot --clean
 
 test: generated lint unit conformance deploy-check
 
