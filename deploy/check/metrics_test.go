@@ -188,6 +188,20 @@ func TestREL105_TheRulesFireWhenTheyShouldAndOnlyThen(t *testing.T) {
 	}
 }
 
+// TestWhatAlertsSendPeopleToIsThere: an operation of the API, or a command.
+func TestWhatAlertsSendPeopleToIsThere(t *testing.T) {
+	t.Parallel()
+	contract, rules := read(t, "gen/openapi/openapi.json"), read(t, "deploy/observability/rules.yaml")
+	for _, path := range regexp.MustCompile(`/resources/[a-z0-9/_]+`).FindAllString(rules, -1) {
+		if !strings.Contains(contract, `"`+path+`"`) {
+			t.Errorf("there is no %s", path)
+		}
+	}
+	for _, command := range regexp.MustCompile(`\bwrit ((?:ready|doctor|keys [a-z]+))`).FindAllStringSubmatch(rules, -1) {
+		must(t, append(append([]string{tool(t, "bin/writ")}, strings.Fields(command[1])...), "--help")...)
+	}
+}
+
 // TestTheRoutesOfTheServiceLevelsAreServed: by the name that the label has.
 func TestTheRoutesOfTheServiceLevelsAreServed(t *testing.T) {
 	t.Parallel()
