@@ -53,7 +53,7 @@ func previous() (program, commit string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	defer os.RemoveAll(source)
+	defer func() { _ = os.RemoveAll(source) }()
 	unpack := exec.Command("bash", "-euo", "pipefail", "-c", `git -C "$0" archive "$1" | tar -x -C "$2"`, top, commit, source)
 	if out, err := unpack.CombinedOutput(); err != nil {
 		return "", "", fmt.Errorf("unpack %s: %w\n%s", commit, err, out)
