@@ -24,7 +24,7 @@ func variableOf(flag string) string {
 // environment, by value or by file. A variable with our prefix that no command
 // knows is refused: a misspelt setting must not be silently ignored.
 func bindEnvironment(root, cmd *cobra.Command, environ []string) error {
-	known := []string{}
+	known := slices.Clone(ours)
 	for _, c := range allCommands(root) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) { known = append(known, variableOf(f.Name)) })
 	}

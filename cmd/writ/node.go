@@ -23,6 +23,7 @@ import (
 	"github.com/writ-id/writ/impl/core/outgoing"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/core/telemetry"
 	"github.com/writ-id/writ/impl/server"
 )
 
@@ -36,11 +37,17 @@ func newID() string { return uuid.Must(uuid.NewV7()).String() }
 // nodeFlags are the flags that `serve` and `dev` share.
 type nodeFlags struct {
 	addr, debugAddr     string
+	metricsAddr         string
+	telemetry           *telemetry.Telemetry // what listen made of it and of the environment
 	seed                string
 	logLevel, logFormat string
 	sharedHTTP2         bool
 	drainDelay          time.Duration
 	clients             int
+	proxies             []string
+	proxyHeader         string
+	proxyProtocol       bool
+	logPersonalData     bool
 	hashCost            float64
 	limits              policy.SearchLimits
 	outgoingAllow       []string
@@ -55,10 +62,15 @@ func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duratio
 	flags := cmd.Flags()
 	flags.StringVar(&f.addr, "addr", addr, "host:port to listen on; port 0 picks a free one")
 	flags.StringVar(&f.debugAddr, "debug-addr", "", "host:port for pprof, best on loopback; none when empty")
+	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "host:port for GET /metrics, for Prometheus, best on loopback or a private network; none when empty. OpenTelemetry is set by its own variables, OTEL_EXPORTER_OTLP_ENDPOINT for example")
 	flags.StringVar(&f.seed, "seed", "", "seed file to apply at start (see: writ seed schema)")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error; requests are told of at info, in dev at debug")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "text, json, or auto: text on a terminal and in dev")
 	flags.BoolVar(&f.sharedHTTP2, "shared-http2", false, "serve REST on HTTP/2 without TLS too, for proxies that speak h2c to backends")
+	flags.BoolVar(&f.logPersonalData, "log-personal-data", false, "tell whole client addresses in the log, not only their networks")
+	flags.StringSliceVar(&f.proxies, "trusted-proxies", nil, "addresses and networks (CIDR) of reverse proxies whose headers say where a request comes from and which host it is for")
+	flags.StringVar(&f.proxyHeader, "proxy-header", "x-forwarded", "which headers they set: x-forwarded (X-Forwarded-For, X-Forwarded-Host) or forwarded (RFC 7239); the other is not read")
+	flags.BoolVar(&f.proxyProtocol, "proxy-protocol", false, "read the PROXY protocol, version 1 or 2, where a trusted proxy begins its connections with it")
 	flags.StringSliceVar(&f.outgoingAllow, "outgoing-allow", nil, "networks (CIDR) that calls to tenants' addresses may reach although they are not public")
 	flags.StringVar(&f.outgoingDNS, "outgoing-dns", "", "host:port of the DNS server for those calls; the system's when empty")
 	flags.StringVar(&f.tlsCert, "tls-cert-file", "", "certificate chain in PEM to serve TLS with; without it TLS ends at your proxy")
@@ -101,21 +113,48 @@ func (f *nodeFlags) listen() (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--addr: %w", err)
 	}
-	if f.debugAddr == "" {
-		return listener, nil
-	}
-	debugListener, err := net.Listen("tcp", f.debugAddr)
-	if err != nil {
-		listener.Close()
-		return nil, fmt.Errorf("--debug-addr: %w", err)
-	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	go func() { _ = (&http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}).Serve(debugListener) }()
+	metrics := http.NewServeMux()
+	if handler := f.telemetry.Handler(); handler != nil {
+		metrics.Handle("GET /metrics", handler)
+	}
+	for _, beside := range []struct {
+		flag, addr string
+		handler    http.Handler
+	}{{"--debug-addr", f.debugAddr, mux}, {"--metrics-addr", f.metricsAddr, metrics}} {
+		if beside.addr == "" {
+			continue
+		}
+		at, err := net.Listen("tcp", beside.addr)
+		if err != nil {
+			listener.Close()
+			return nil, fmt.Errorf("%s: %w", beside.flag, err)
+		}
+		go func() {
+			_ = (&http.Server{Handler: beside.handler, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute}).Serve(at)
+		}()
+	}
 	return listener, nil
+}
+
+// measure makes what the flags and the environment want measured and traced; stop sends
+// the rest.
+func (f *nodeFlags) measure(ctx context.Context, logger *slog.Logger) (stop func(), err error) {
+	f.telemetry, err = telemetry.New(ctx, telemetry.Config{
+		Prometheus: f.metricsAddr != "", Version: version(),
+		Failed: func(err error) { logger.Warn("telemetry", "err", err) },
+	})
+	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if err := f.telemetry.Stop(ctx); err != nil {
+			logger.Warn("telemetry that was not sent", "err", err)
+		}
+	}, err
 }
 
 // maxClients leaves a quarter of the files that may be open to the database and the
@@ -129,9 +168,35 @@ func (f *nodeFlags) maxClients() int {
 	return most
 }
 
+// trust reads what the flags say of reverse proxies.
+func (f *nodeFlags) trust(proxies *server.Proxies) error {
+	for _, text := range f.proxies {
+		network, err := server.ParsePrefix(text)
+		if err != nil {
+			return fmt.Errorf("--trusted-proxies: %w", err)
+		}
+		proxies.Trusted = append(proxies.Trusted, network)
+	}
+	proxies.Protocol, proxies.Forwarded = f.proxyProtocol, f.proxyHeader == "forwarded"
+	switch {
+	case f.proxyHeader != "x-forwarded" && f.proxyHeader != "forwarded":
+		return fmt.Errorf("--proxy-header: %q is neither x-forwarded nor forwarded", f.proxyHeader)
+	case len(proxies.Trusted) == 0 && (proxies.Protocol || proxies.Forwarded):
+		return errors.New("--proxy-header and --proxy-protocol say what the proxies of --trusted-proxies send, and there are none")
+	}
+	return nil
+}
+
 // serve runs a node until ctx ends: c with what the flags say of it.
 func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Listener, ready func() error) error {
-	heap.Bound()
+	if err := f.configure(&c); err != nil {
+		return err
+	}
+	return runNode(ctx, c, listener, ready)
+}
+
+// configure adds to c what the flags say.
+func (f *nodeFlags) configure(c *server.Config) error {
 	out := outgoing.Config{Resolver: f.outgoingDNS}
 	for _, network := range f.outgoingAllow {
 		prefix, err := netip.ParsePrefix(network)
@@ -143,7 +208,11 @@ func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Lis
 	if c.Dev != nil {
 		out.Allow = append(out.Allow, outgoing.Loopback...) // receivers that are being written run here
 	}
-	c.Outgoing, c.TokenEndpointAudience = out, f.tokenAudience
+	c.Telemetry = f.telemetry
+	c.Outgoing, c.TokenEndpointAudience, c.LogPersonalData = out, f.tokenAudience, f.logPersonalData
+	if err := f.trust(&c.Proxies); err != nil {
+		return usageError{err}
+	}
 	if limits := f.limits.OrDefault(); limits.Default > limits.Max || limits.Max > 100_000 {
 		return usageError{errors.New("--search-limit must be at most --max-search-limit, and that at most 100000")}
 	}
@@ -160,6 +229,12 @@ func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Lis
 	if c.Dev != nil {
 		c.Now = c.Dev.Clock.Now
 	}
+	return nil
+}
+
+// runNode runs a node until ctx ends; ready is called when it takes requests.
+func runNode(ctx context.Context, c server.Config, listener net.Listener, ready func() error) error {
+	heap.Bound()
 	node, err := server.New(c)
 	if err != nil {
 		return err

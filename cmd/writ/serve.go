@@ -56,6 +56,11 @@ secrets of second factors unreadable in the database.`,
 					return err
 				}
 			}
+			stop, err := flags.measure(ctx, logger)
+			if err != nil {
+				return err
+			}
+			defer stop()
 			listener, err := flags.listen()
 			if err != nil {
 				return err
@@ -68,7 +73,7 @@ secrets of second factors unreadable in the database.`,
 			} else if err := store.CheckSchema(ctx, databaseURL); err != nil {
 				return err
 			}
-			db, err := store.Open(ctx, store.Config{URL: databaseURL, Pooler: pooler, MaxConns: connections})
+			db, err := store.Open(ctx, store.Config{URL: databaseURL, Pooler: pooler, MaxConns: connections, Statements: flags.telemetry.Statements()})
 			if err != nil {
 				return err
 			}

@@ -523,31 +523,32 @@ func (q *Queries) PauseDeliveryQueue(ctx context.Context, db DBTX, arg PauseDeli
 }
 
 const queueDeliveries = `-- name: QueueDeliveries :exec
-INSERT INTO deliveries (instance_id, id, target, execution, delivered_type, delivered_sequence, object_type, object_id, position, body, next_attempt,
+INSERT INTO deliveries (instance_id, id, target, execution, delivered_type, delivered_sequence, object_type, object_id, position, body, traceparent, next_attempt,
     state, dead_reason, attempts, all_attempts, queued_date, sequence, creation_date, change_date)
-SELECT n.instance_id, n.id, n.target, n.execution, n.delivered_type, n.delivered_sequence, n.object_type, n.object_id, n.position, n.body,
+SELECT n.instance_id, n.id, n.target, n.execution, n.delivered_type, n.delivered_sequence, n.object_type, n.object_id, n.position, n.body, n.traceparent,
     CASE WHEN n.is_first AND NOT EXISTS (
         SELECT FROM deliveries d WHERE d.instance_id = n.instance_id AND d.target = n.target AND d.object_type = n.object_type AND d.object_id = n.object_id AND d.state IN (1, 3)
     ) THEN $1::timestamptz END,
     1, 0, 0, 0, $1::timestamptz, n.delivered_sequence, $1::timestamptz, $1::timestamptz
 FROM (SELECT unnest($2::text[]) AS instance_id, unnest($3::text[]) AS id, unnest($4::text[]) AS target, unnest($5::text[]) AS execution,
     unnest($6::text[]) AS delivered_type, unnest($7::bigint[]) AS delivered_sequence, unnest($8::text[]) AS object_type,
-    unnest($9::text[]) AS object_id, unnest($10::bigint[]) AS position, unnest($11::text[]) AS body, unnest($12::bool[]) AS is_first) n
+    unnest($9::text[]) AS object_id, unnest($10::bigint[]) AS position, unnest($11::text[]) AS body, unnest($12::text[]) AS traceparent, unnest($13::bool[]) AS is_first) n
 `
 
 type QueueDeliveriesParams struct {
-	Now         time.Time `db:"now"`
-	InstanceIds []string  `db:"instance_ids"`
-	Ids         []string  `db:"ids"`
-	Targets     []string  `db:"targets"`
-	Executions  []string  `db:"executions"`
-	Types       []string  `db:"types"`
-	Sequences   []int64   `db:"sequences"`
-	ObjectTypes []string  `db:"object_types"`
-	ObjectIds   []string  `db:"object_ids"`
-	Positions   []int64   `db:"positions"`
-	Bodies      []string  `db:"bodies"`
-	AreFirst    []bool    `db:"are_first"`
+	Now          time.Time `db:"now"`
+	InstanceIds  []string  `db:"instance_ids"`
+	Ids          []string  `db:"ids"`
+	Targets      []string  `db:"targets"`
+	Executions   []string  `db:"executions"`
+	Types        []string  `db:"types"`
+	Sequences    []int64   `db:"sequences"`
+	ObjectTypes  []string  `db:"object_types"`
+	ObjectIds    []string  `db:"object_ids"`
+	Positions    []int64   `db:"positions"`
+	Bodies       []string  `db:"bodies"`
+	Traceparents []string  `db:"traceparents"`
+	AreFirst     []bool    `db:"are_first"`
 }
 
 // Those that are the first of their object in the batch are due, unless the target has
@@ -565,13 +566,14 @@ func (q *Queries) QueueDeliveries(ctx context.Context, db DBTX, arg QueueDeliver
 		arg.ObjectIds,
 		arg.Positions,
 		arg.Bodies,
+		arg.Traceparents,
 		arg.AreFirst,
 	)
 	return err
 }
 
 const readyDeliveries = `-- name: ReadyDeliveries :many
-SELECT d.id, d.object_type, d.object_id, d.attempts, d.all_attempts, d.queued_date, d.body FROM deliveries d
+SELECT d.id, d.object_type, d.object_id, d.attempts, d.all_attempts, d.queued_date, d.body, d.traceparent FROM deliveries d
 WHERE d.instance_id = $1 AND d.target = $2 AND d.next_attempt <= $3::timestamptz AND d.id <> ALL ($4::text[])
 ORDER BY d.next_attempt, d.position LIMIT $5::int
 `
@@ -592,6 +594,7 @@ type ReadyDeliveriesRow struct {
 	AllAttempts int32     `db:"all_attempts"`
 	QueuedDate  time.Time `db:"queued_date"`
 	Body        string    `db:"body"`
+	Traceparent string    `db:"traceparent"`
 }
 
 func (q *Queries) ReadyDeliveries(ctx context.Context, db DBTX, arg ReadyDeliveriesParams) ([]ReadyDeliveriesRow, error) {
@@ -617,6 +620,7 @@ func (q *Queries) ReadyDeliveries(ctx context.Context, db DBTX, arg ReadyDeliver
 			&i.AllAttempts,
 			&i.QueuedDate,
 			&i.Body,
+			&i.Traceparent,
 		); err != nil {
 			return nil, err
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 const appendEvent = `-- name: AppendEvent :one
-SELECT append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)::bigint AS sequence
+SELECT append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $10, $11)::bigint AS sequence
 `
 
 type AppendEventParams struct {
@@ -25,6 +25,8 @@ type AppendEventParams struct {
 	OwnerType     int16           `db:"owner_type"`
 	OwnerID       string          `db:"owner_id"`
 	Now           time.Time       `db:"now"`
+	ClientAddress string          `db:"client_address"`
+	Traceparent   string          `db:"traceparent"`
 }
 
 func (q *Queries) AppendEvent(ctx context.Context, db DBTX, arg AppendEventParams) (int64, error) {
@@ -38,6 +40,8 @@ func (q *Queries) AppendEvent(ctx context.Context, db DBTX, arg AppendEventParam
 		arg.OwnerType,
 		arg.OwnerID,
 		arg.Now,
+		arg.ClientAddress,
+		arg.Traceparent,
 	)
 	var sequence int64
 	err := row.Scan(&sequence)
@@ -45,21 +49,24 @@ func (q *Queries) AppendEvent(ctx context.Context, db DBTX, arg AppendEventParam
 }
 
 const appendEvents = `-- name: AppendEvents :exec
-INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
+INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
 SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[])::jsonb,
-    unnest($6::text[]), unnest($7::smallint[]), unnest($8::text[]), unnest($9::timestamptz[])
+    unnest($6::text[]), unnest($7::smallint[]), unnest($8::text[]), unnest($9::timestamptz[]),
+    unnest($10::text[]), unnest($11::text[])
 `
 
 type AppendEventsParams struct {
-	InstanceIds    []string    `db:"instance_ids"`
-	AggregateTypes []string    `db:"aggregate_types"`
-	AggregateIds   []string    `db:"aggregate_ids"`
-	EventTypes     []string    `db:"event_types"`
-	Payloads       []string    `db:"payloads"`
-	Creators       []string    `db:"creators"`
-	OwnerTypes     []int16     `db:"owner_types"`
-	OwnerIds       []string    `db:"owner_ids"`
-	CreatedAts     []time.Time `db:"created_ats"`
+	InstanceIds     []string    `db:"instance_ids"`
+	AggregateTypes  []string    `db:"aggregate_types"`
+	AggregateIds    []string    `db:"aggregate_ids"`
+	EventTypes      []string    `db:"event_types"`
+	Payloads        []string    `db:"payloads"`
+	Creators        []string    `db:"creators"`
+	OwnerTypes      []int16     `db:"owner_types"`
+	OwnerIds        []string    `db:"owner_ids"`
+	CreatedAts      []time.Time `db:"created_ats"`
+	ClientAddresses []string    `db:"client_addresses"`
+	Traceparents    []string    `db:"traceparents"`
 }
 
 // Many events in one statement, in their order: lists that belong together.
@@ -74,6 +81,8 @@ func (q *Queries) AppendEvents(ctx context.Context, db DBTX, arg AppendEventsPar
 		arg.OwnerTypes,
 		arg.OwnerIds,
 		arg.CreatedAts,
+		arg.ClientAddresses,
+		arg.Traceparents,
 	)
 	return err
 }
@@ -194,7 +203,7 @@ func (q *Queries) NotifyChange(ctx context.Context, db DBTX) error {
 }
 
 const readEvents = `-- name: ReadEvents :many
-SELECT instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, xid FROM events
+SELECT instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, xid, client_address, traceparent FROM events
 WHERE (xid, sequence) > ($1::xid8, $2::bigint)
   AND xid < pg_snapshot_xmin(pg_current_snapshot())
 ORDER BY xid, sequence
@@ -231,6 +240,8 @@ func (q *Queries) ReadEvents(ctx context.Context, db DBTX, arg ReadEventsParams)
 			&i.OwnerID,
 			&i.CreatedAt,
 			&i.Xid,
+			&i.ClientAddress,
+			&i.Traceparent,
 		); err != nil {
 			return nil, err
 		}
@@ -243,16 +254,24 @@ func (q *Queries) ReadEvents(ctx context.Context, db DBTX, arg ReadEventsParams)
 }
 
 const setActor = `-- name: SetActor :exec
-SELECT set_config('writ.actor', $1::text, true), set_config('writ.now', $2::text, true)
+SELECT set_config('writ.actor', $1::text, true), set_config('writ.now', $2::text, true),
+    set_config('writ.client_address', $3::text, true), set_config('writ.traceparent', $4::text, true)
 `
 
 type SetActorParams struct {
-	Actor string `db:"actor"`
-	Now   string `db:"now"`
+	Actor         string `db:"actor"`
+	Now           string `db:"now"`
+	ClientAddress string `db:"client_address"`
+	Traceparent   string `db:"traceparent"`
 }
 
-// Who deletes, and when, for the events of what goes along (sql/migrations/*_removals.sql).
+// Who deletes, when, and from where, for the events of what goes along (sql/migrations/*_removals.sql).
 func (q *Queries) SetActor(ctx context.Context, db DBTX, arg SetActorParams) error {
-	_, err := db.Exec(ctx, setActor, arg.Actor, arg.Now)
+	_, err := db.Exec(ctx, setActor,
+		arg.Actor,
+		arg.Now,
+		arg.ClientAddress,
+		arg.Traceparent,
+	)
 	return err
 }

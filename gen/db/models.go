@@ -110,6 +110,7 @@ type Delivery struct {
 	Sequence          int64                  `db:"sequence"`
 	CreationDate      time.Time              `db:"creation_date"`
 	ChangeDate        time.Time              `db:"change_date"`
+	Traceparent       string                 `db:"traceparent"`
 }
 
 type DeliveryAttempt struct {
@@ -171,6 +172,8 @@ type Event struct {
 	OwnerID       string          `db:"owner_id"`
 	CreatedAt     time.Time       `db:"created_at"`
 	Xid           uint64          `db:"xid"`
+	ClientAddress string          `db:"client_address"`
+	Traceparent   string          `db:"traceparent"`
 }
 
 type Execution struct {

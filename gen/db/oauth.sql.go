@@ -35,11 +35,13 @@ WITH asked AS (
         unnest($18::timestamptz[]) AS idle_date,
         unnest($19::timestamptz[]) AS expiration_date,
         unnest($20::text[]) AS event_type,
-        unnest($21::text[]) AS payload
+        unnest($21::text[]) AS payload,
+        unnest($22::text[]) AS client_address,
+        unnest($23::text[]) AS traceparent
 ), made AS (
     INSERT INTO oauth_grants (instance_id, id, org_id, user_id, user_generation, app_id, session_id, parent_id, scopes, audience, claims, auth_time, amr, actor, origins, revoked, generation, idle_date, expiration_date, creation_date)
     SELECT q.instance_id, q.id, q.org_id, q.user_id, q.user_generation, q.app_id, nullif(q.session_id, ''), nullif(q.parent_id, ''), string_to_array(q.scopes, E'\x1f'), string_to_array(q.audience, E'\x1f'), string_to_array(q.claims, E'\x1f'),
-        q.auth_time, string_to_array(q.amr, E'\x1f'), nullif(q.actor, '')::jsonb, string_to_array(nullif(q.origins, ''), E'\x1f'), q.revoked, q.generation, q.idle_date, q.expiration_date, $22::timestamptz
+        q.auth_time, string_to_array(q.amr, E'\x1f'), nullif(q.actor, '')::jsonb, string_to_array(nullif(q.origins, ''), E'\x1f'), q.revoked, q.generation, q.idle_date, q.expiration_date, $24::timestamptz
     FROM asked q
     WHERE q.revoked OR (
         EXISTS (SELECT FROM users u WHERE u.instance_id = q.instance_id AND u.id = q.user_id AND u.generation = q.user_generation AND u.state = 1)
@@ -48,8 +50,8 @@ WITH asked AS (
         AND (q.parent_id = '' OR EXISTS (SELECT FROM oauth_grants p WHERE p.instance_id = q.instance_id AND p.id = q.parent_id AND NOT p.revoked FOR SHARE)))
     ON CONFLICT DO NOTHING RETURNING oauth_grants.instance_id, oauth_grants.id, oauth_grants.revoked
 ), recorded AS (
-    INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
-    SELECT m.instance_id, 'oidc_session', m.id, a.event_type, a.payload::jsonb, a.user_id, 3, a.org_id, $22::timestamptz
+    INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
+    SELECT m.instance_id, 'oidc_session', m.id, a.event_type, a.payload::jsonb, a.user_id, 3, a.org_id, $24::timestamptz, a.client_address, a.traceparent
     FROM made m JOIN asked a ON a.instance_id = m.instance_id AND a.id = m.id AND a.revoked = m.revoked
 )
 SELECT made.instance_id, made.id, made.revoked FROM made
@@ -77,6 +79,8 @@ type AddGrantsParams struct {
 	ExpirationDates []time.Time `db:"expiration_dates"`
 	EventTypes      []string    `db:"event_types"`
 	Payloads        []string    `db:"payloads"`
+	ClientAddresses []string    `db:"client_addresses"`
+	Traceparents    []string    `db:"traceparents"`
 	Now             time.Time   `db:"now"`
 }
 
@@ -114,6 +118,8 @@ func (q *Queries) AddGrants(ctx context.Context, db DBTX, arg AddGrantsParams) (
 		arg.ExpirationDates,
 		arg.EventTypes,
 		arg.Payloads,
+		arg.ClientAddresses,
+		arg.Traceparents,
 		arg.Now,
 	)
 	if err != nil {
@@ -391,20 +397,22 @@ WITH RECURSIVE family AS (
     WHERE g.instance_id = $2 AND g.id = f.id AND NOT g.revoked
     RETURNING g.instance_id, g.id, g.org_id, g.user_id, g.audience
 ), recorded AS (
-    INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
-    SELECT r.instance_id, 'oidc_session', r.id, $5::text, $6::jsonb, r.user_id, 3, r.org_id, $7::timestamptz FROM revoked r
+    INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
+    SELECT r.instance_id, 'oidc_session', r.id, $5::text, $6::jsonb, r.user_id, 3, r.org_id, $7::timestamptz, $8, $9 FROM revoked r
 )
 SELECT count(*) AS revoked, coalesce(bool_or($1::text = ANY (r.audience)), false)::bool AS has_audience FROM revoked r
 `
 
 type RevokeGrantParams struct {
-	Audience   string          `db:"audience"`
-	InstanceID string          `db:"instance_id"`
-	ID         string          `db:"id"`
-	AppID      string          `db:"app_id"`
-	EventType  string          `db:"event_type"`
-	Payload    json.RawMessage `db:"payload"`
-	Now        time.Time       `db:"now"`
+	Audience      string          `db:"audience"`
+	InstanceID    string          `db:"instance_id"`
+	ID            string          `db:"id"`
+	AppID         string          `db:"app_id"`
+	EventType     string          `db:"event_type"`
+	Payload       json.RawMessage `db:"payload"`
+	Now           time.Time       `db:"now"`
+	ClientAddress string          `db:"client_address"`
+	Traceparent   string          `db:"traceparent"`
 }
 
 type RevokeGrantRow struct {
@@ -424,6 +432,8 @@ func (q *Queries) RevokeGrant(ctx context.Context, db DBTX, arg RevokeGrantParam
 		arg.EventType,
 		arg.Payload,
 		arg.Now,
+		arg.ClientAddress,
+		arg.Traceparent,
 	)
 	var i RevokeGrantRow
 	err := row.Scan(&i.Revoked, &i.HasAudience)
@@ -433,14 +443,14 @@ func (q *Queries) RevokeGrant(ctx context.Context, db DBTX, arg RevokeGrantParam
 const revokeTokens = `-- name: RevokeTokens :exec
 WITH asked AS (
     SELECT unnest($3::text[]) AS instance_id, unnest($4::text[]) AS id, unnest($5::timestamptz[]) AS expiration_date,
-        unnest($6::text[]) AS user_id, unnest($7::text[]) AS payload
+        unnest($6::text[]) AS user_id, unnest($7::text[]) AS payload, unnest($8::text[]) AS client_address, unnest($9::text[]) AS traceparent
 ), revoked AS (
     INSERT INTO revoked_tokens (instance_id, id, expiration_date) SELECT DISTINCT ON (q.instance_id, q.id) q.instance_id, q.id, q.expiration_date FROM asked q ORDER BY q.instance_id, q.id
     ON CONFLICT DO NOTHING RETURNING revoked_tokens.instance_id, revoked_tokens.id
 )
-INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
+INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
 SELECT a.instance_id, 'oidc_session', a.id, $1::text, a.payload::jsonb, a.user_id, 3,
-    coalesce((SELECT u.org_id FROM users u WHERE u.instance_id = a.instance_id AND u.id = a.user_id), ''), $2::timestamptz
+    coalesce((SELECT u.org_id FROM users u WHERE u.instance_id = a.instance_id AND u.id = a.user_id), ''), $2::timestamptz, a.client_address, a.traceparent
 FROM asked a JOIN revoked r ON r.instance_id = a.instance_id AND r.id = a.id
 `
 
@@ -452,6 +462,8 @@ type RevokeTokensParams struct {
 	ExpirationDates []time.Time `db:"expiration_dates"`
 	UserIds         []string    `db:"user_ids"`
 	Payloads        []string    `db:"payloads"`
+	ClientAddresses []string    `db:"client_addresses"`
+	Traceparents    []string    `db:"traceparents"`
 }
 
 // Ends access tokens, each with its event: lists that belong together.
@@ -464,34 +476,39 @@ func (q *Queries) RevokeTokens(ctx context.Context, db DBTX, arg RevokeTokensPar
 		arg.ExpirationDates,
 		arg.UserIds,
 		arg.Payloads,
+		arg.ClientAddresses,
+		arg.Traceparents,
 	)
 	return err
 }
 
 const rotateGrants = `-- name: RotateGrants :many
 WITH asked AS (
-    SELECT unnest($1::text[]) AS instance_id, unnest($2::text[]) AS id, unnest($3::int[]) AS generation, unnest($4::text[]) AS payload
+    SELECT unnest($1::text[]) AS instance_id, unnest($2::text[]) AS id, unnest($3::int[]) AS generation, unnest($4::text[]) AS payload,
+        unnest($5::text[]) AS client_address, unnest($6::text[]) AS traceparent
 ), rotated AS (
-    UPDATE oauth_grants g SET generation = g.generation + 1, idle_date = least($5::timestamptz, g.expiration_date)
+    UPDATE oauth_grants g SET generation = g.generation + 1, idle_date = least($7::timestamptz, g.expiration_date)
     FROM asked q
     WHERE g.instance_id = q.instance_id AND g.id = q.id AND g.generation = q.generation AND NOT g.revoked
       AND EXISTS (SELECT FROM users u WHERE u.instance_id = g.instance_id AND u.id = g.user_id AND u.generation = g.user_generation AND u.state = 1)
-    RETURNING g.instance_id, g.id, g.org_id, g.user_id, q.payload
+    RETURNING g.instance_id, g.id, g.org_id, g.user_id, q.payload, q.client_address, q.traceparent
 ), recorded AS (
-    INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
-    SELECT r.instance_id, 'oidc_session', r.id, $6::text, r.payload::jsonb, r.user_id, 3, r.org_id, $7::timestamptz FROM rotated r
+    INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
+    SELECT r.instance_id, 'oidc_session', r.id, $8::text, r.payload::jsonb, r.user_id, 3, r.org_id, $9::timestamptz, r.client_address, r.traceparent FROM rotated r
 )
 SELECT rotated.instance_id, rotated.id FROM rotated
 `
 
 type RotateGrantsParams struct {
-	InstanceIds []string  `db:"instance_ids"`
-	Ids         []string  `db:"ids"`
-	Generations []int32   `db:"generations"`
-	Payloads    []string  `db:"payloads"`
-	UnusedUntil time.Time `db:"unused_until"`
-	EventType   string    `db:"event_type"`
-	Now         time.Time `db:"now"`
+	InstanceIds     []string  `db:"instance_ids"`
+	Ids             []string  `db:"ids"`
+	Generations     []int32   `db:"generations"`
+	Payloads        []string  `db:"payloads"`
+	ClientAddresses []string  `db:"client_addresses"`
+	Traceparents    []string  `db:"traceparents"`
+	UnusedUntil     time.Time `db:"unused_until"`
+	EventType       string    `db:"event_type"`
+	Now             time.Time `db:"now"`
 }
 
 type RotateGrantsRow struct {
@@ -507,6 +524,8 @@ func (q *Queries) RotateGrants(ctx context.Context, db DBTX, arg RotateGrantsPar
 		arg.Ids,
 		arg.Generations,
 		arg.Payloads,
+		arg.ClientAddresses,
+		arg.Traceparents,
 		arg.UnusedUntil,
 		arg.EventType,
 		arg.Now,

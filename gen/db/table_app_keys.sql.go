@@ -56,7 +56,7 @@ func (q *Queries) AppKeysHold(ctx context.Context, db DBTX, arg AppKeysHoldParam
 
 const appKeysInsert = `-- name: AppKeysInsert :one
 INSERT INTO app_keys (instance_id, id, org_id, project_id, app_id, public_key, expiration_date, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz), $17, $18)
+VALUES ($1, $2, $3, $4, $5, $6, $7, append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz, $17, $18), $19, $20)
 RETURNING sequence
 `
 
@@ -77,6 +77,8 @@ type AppKeysInsertParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	CreationDate       time.Time       `db:"creation_date"`
 	ChangeDate         time.Time       `db:"change_date"`
 }
@@ -100,6 +102,8 @@ func (q *Queries) AppKeysInsert(ctx context.Context, db DBTX, arg AppKeysInsertP
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.CreationDate,
 		arg.ChangeDate,
 	)
@@ -109,8 +113,8 @@ func (q *Queries) AppKeysInsert(ctx context.Context, db DBTX, arg AppKeysInsertP
 }
 
 const appKeysLeave = `-- name: AppKeysLeave :one
-UPDATE app_keys t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
-WHERE t.instance_id = $10 AND t.id = $11
+UPDATE app_keys t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $10, $11)
+WHERE t.instance_id = $12 AND t.id = $13
 RETURNING t.sequence
 `
 
@@ -124,6 +128,8 @@ type AppKeysLeaveParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 }
@@ -140,6 +146,8 @@ func (q *Queries) AppKeysLeave(ctx context.Context, db DBTX, arg AppKeysLeavePar
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.InstanceID,
 		arg.ID,
 	)
@@ -235,8 +243,8 @@ func (q *Queries) AppKeysTake(ctx context.Context, db DBTX, arg AppKeysTakeParam
 }
 
 const appKeysUpdate = `-- name: AppKeysUpdate :one
-UPDATE app_keys t SET org_id = $1, project_id = $2, app_id = $3, public_key = $4, expiration_date = $5, sequence = append_event($6, $7, $8, $9, $10, $11, $12, $13, $14::timestamptz), change_date = $15
-WHERE t.instance_id = $16 AND t.id = $17
+UPDATE app_keys t SET org_id = $1, project_id = $2, app_id = $3, public_key = $4, expiration_date = $5, sequence = append_event($6, $7, $8, $9, $10, $11, $12, $13, $14::timestamptz, $15, $16), change_date = $17
+WHERE t.instance_id = $18 AND t.id = $19
 RETURNING t.sequence
 `
 
@@ -255,6 +263,8 @@ type AppKeysUpdateParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	ChangeDate         time.Time       `db:"change_date"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
@@ -277,6 +287,8 @@ func (q *Queries) AppKeysUpdate(ctx context.Context, db DBTX, arg AppKeysUpdateP
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ChangeDate,
 		arg.InstanceID,
 		arg.ID,

@@ -79,7 +79,7 @@ func (q *Queries) AppsHold(ctx context.Context, db DBTX, arg AppsHoldParams) (Ap
 
 const appsInsert = `-- name: AppsInsert :one
 INSERT INTO apps (instance_id, id, org_id, project_id, name, name_folded, type, state, client_id, auth_method_type, secret_hash, old_secret_hash, old_secret_until, redirect_uris, post_logout_redirect_uris, response_types, grant_types, application_type, development_mode, access_token_type, access_token_role_assertion, id_token_role_assertion, id_token_userinfo_assertion, clock_skew_nanos, additional_origins, trusted, plain_jwt_type, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, append_event($28, $29, $30, $31, $32, $33, $34, $35, $36::timestamptz), $37, $38)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, append_event($28, $29, $30, $31, $32, $33, $34, $35, $36::timestamptz, $37, $38), $39, $40)
 RETURNING sequence
 `
 
@@ -120,6 +120,8 @@ type AppsInsertParams struct {
 	EventOwnerType           int16                    `db:"event_owner_type"`
 	EventOwnerID             string                   `db:"event_owner_id"`
 	EventAt                  time.Time                `db:"event_at"`
+	EventClientAddress       string                   `db:"event_client_address"`
+	EventTraceparent         string                   `db:"event_traceparent"`
 	CreationDate             time.Time                `db:"creation_date"`
 	ChangeDate               time.Time                `db:"change_date"`
 }
@@ -163,6 +165,8 @@ func (q *Queries) AppsInsert(ctx context.Context, db DBTX, arg AppsInsertParams)
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.CreationDate,
 		arg.ChangeDate,
 	)
@@ -172,8 +176,8 @@ func (q *Queries) AppsInsert(ctx context.Context, db DBTX, arg AppsInsertParams)
 }
 
 const appsLeave = `-- name: AppsLeave :one
-UPDATE apps t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
-WHERE t.instance_id = $10 AND t.id = $11
+UPDATE apps t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $10, $11)
+WHERE t.instance_id = $12 AND t.id = $13
 RETURNING t.sequence
 `
 
@@ -187,6 +191,8 @@ type AppsLeaveParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 }
@@ -203,6 +209,8 @@ func (q *Queries) AppsLeave(ctx context.Context, db DBTX, arg AppsLeaveParams) (
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.InstanceID,
 		arg.ID,
 	)
@@ -358,8 +366,8 @@ func (q *Queries) AppsTake(ctx context.Context, db DBTX, arg AppsTakeParams) (Ap
 }
 
 const appsUpdate = `-- name: AppsUpdate :one
-UPDATE apps t SET org_id = $1, project_id = $2, name = $3, name_folded = $4, type = $5, state = $6, client_id = $7, auth_method_type = $8, secret_hash = $9, old_secret_hash = $10, old_secret_until = $11, redirect_uris = $12, post_logout_redirect_uris = $13, response_types = $14, grant_types = $15, application_type = $16, development_mode = $17, access_token_type = $18, access_token_role_assertion = $19, id_token_role_assertion = $20, id_token_userinfo_assertion = $21, clock_skew_nanos = $22, additional_origins = $23, trusted = $24, plain_jwt_type = $25, sequence = append_event($26, $27, $28, $29, $30, $31, $32, $33, $34::timestamptz), change_date = $35
-WHERE t.instance_id = $36 AND t.id = $37
+UPDATE apps t SET org_id = $1, project_id = $2, name = $3, name_folded = $4, type = $5, state = $6, client_id = $7, auth_method_type = $8, secret_hash = $9, old_secret_hash = $10, old_secret_until = $11, redirect_uris = $12, post_logout_redirect_uris = $13, response_types = $14, grant_types = $15, application_type = $16, development_mode = $17, access_token_type = $18, access_token_role_assertion = $19, id_token_role_assertion = $20, id_token_userinfo_assertion = $21, clock_skew_nanos = $22, additional_origins = $23, trusted = $24, plain_jwt_type = $25, sequence = append_event($26, $27, $28, $29, $30, $31, $32, $33, $34::timestamptz, $35, $36), change_date = $37
+WHERE t.instance_id = $38 AND t.id = $39
 RETURNING t.sequence
 `
 
@@ -398,6 +406,8 @@ type AppsUpdateParams struct {
 	EventOwnerType           int16                    `db:"event_owner_type"`
 	EventOwnerID             string                   `db:"event_owner_id"`
 	EventAt                  time.Time                `db:"event_at"`
+	EventClientAddress       string                   `db:"event_client_address"`
+	EventTraceparent         string                   `db:"event_traceparent"`
 	ChangeDate               time.Time                `db:"change_date"`
 	InstanceID               string                   `db:"instance_id"`
 	ID                       string                   `db:"id"`
@@ -440,6 +450,8 @@ func (q *Queries) AppsUpdate(ctx context.Context, db DBTX, arg AppsUpdateParams)
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ChangeDate,
 		arg.InstanceID,
 		arg.ID,

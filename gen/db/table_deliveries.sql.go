@@ -29,7 +29,7 @@ func (q *Queries) DeliveriesDelete(ctx context.Context, db DBTX, arg DeliveriesD
 }
 
 const deliveriesHold = `-- name: DeliveriesHold :one
-SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date FROM deliveries t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
+SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date, t.traceparent FROM deliveries t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
 `
 
 type DeliveriesHoldParams struct {
@@ -61,13 +61,14 @@ func (q *Queries) DeliveriesHold(ctx context.Context, db DBTX, arg DeliveriesHol
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
+		&i.Traceparent,
 	)
 	return i, err
 }
 
 const deliveriesInsert = `-- name: DeliveriesInsert :one
-INSERT INTO deliveries (instance_id, id, target, execution, delivered_type, delivered_sequence, object_type, object_id, position, state, dead_reason, attempts, all_attempts, queued_date, next_attempt, body, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, append_event($17, $18, $19, $20, $21, $22, $23, $24, $25::timestamptz), $26, $27)
+INSERT INTO deliveries (instance_id, id, target, execution, delivered_type, delivered_sequence, object_type, object_id, position, state, dead_reason, attempts, all_attempts, queued_date, next_attempt, body, sequence, creation_date, change_date, traceparent)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, append_event($17, $18, $19, $20, $21, $22, $23, $24, $25::timestamptz, $26, $27), $28, $29, $30)
 RETURNING sequence
 `
 
@@ -97,8 +98,11 @@ type DeliveriesInsertParams struct {
 	EventOwnerType     int16                  `db:"event_owner_type"`
 	EventOwnerID       string                 `db:"event_owner_id"`
 	EventAt            time.Time              `db:"event_at"`
+	EventClientAddress string                 `db:"event_client_address"`
+	EventTraceparent   string                 `db:"event_traceparent"`
 	CreationDate       time.Time              `db:"creation_date"`
 	ChangeDate         time.Time              `db:"change_date"`
+	Traceparent        string                 `db:"traceparent"`
 }
 
 // DeliveriesInsert stores a new row and appends its event.
@@ -129,8 +133,11 @@ func (q *Queries) DeliveriesInsert(ctx context.Context, db DBTX, arg DeliveriesI
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.CreationDate,
 		arg.ChangeDate,
+		arg.Traceparent,
 	)
 	var sequence int64
 	err := row.Scan(&sequence)
@@ -138,8 +145,8 @@ func (q *Queries) DeliveriesInsert(ctx context.Context, db DBTX, arg DeliveriesI
 }
 
 const deliveriesLeave = `-- name: DeliveriesLeave :one
-UPDATE deliveries t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
-WHERE t.instance_id = $10 AND t.id = $11
+UPDATE deliveries t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $10, $11)
+WHERE t.instance_id = $12 AND t.id = $13
 RETURNING t.sequence
 `
 
@@ -153,6 +160,8 @@ type DeliveriesLeaveParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 }
@@ -169,6 +178,8 @@ func (q *Queries) DeliveriesLeave(ctx context.Context, db DBTX, arg DeliveriesLe
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.InstanceID,
 		arg.ID,
 	)
@@ -178,7 +189,7 @@ func (q *Queries) DeliveriesLeave(ctx context.Context, db DBTX, arg DeliveriesLe
 }
 
 const deliveriesLock = `-- name: DeliveriesLock :one
-SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date FROM deliveries t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
+SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date, t.traceparent FROM deliveries t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
 `
 
 type DeliveriesLockParams struct {
@@ -210,13 +221,14 @@ func (q *Queries) DeliveriesLock(ctx context.Context, db DBTX, arg DeliveriesLoc
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
+		&i.Traceparent,
 	)
 	return i, err
 }
 
 const deliveriesRead = `-- name: DeliveriesRead :one
 
-SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date FROM deliveries t WHERE t.instance_id = $1 AND t.id = $2
+SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date, t.traceparent FROM deliveries t WHERE t.instance_id = $1 AND t.id = $2
 `
 
 type DeliveriesReadParams struct {
@@ -249,12 +261,13 @@ func (q *Queries) DeliveriesRead(ctx context.Context, db DBTX, arg DeliveriesRea
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
+		&i.Traceparent,
 	)
 	return i, err
 }
 
 const deliveriesTake = `-- name: DeliveriesTake :one
-SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date FROM deliveries t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
+SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date, t.traceparent FROM deliveries t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
 `
 
 type DeliveriesTakeParams struct {
@@ -286,13 +299,14 @@ func (q *Queries) DeliveriesTake(ctx context.Context, db DBTX, arg DeliveriesTak
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
+		&i.Traceparent,
 	)
 	return i, err
 }
 
 const deliveriesUpdate = `-- name: DeliveriesUpdate :one
-UPDATE deliveries t SET target = $1, execution = $2, delivered_type = $3, delivered_sequence = $4, object_type = $5, object_id = $6, position = $7, state = $8, dead_reason = $9, attempts = $10, all_attempts = $11, queued_date = $12, next_attempt = $13, body = $14, sequence = append_event($15, $16, $17, $18, $19, $20, $21, $22, $23::timestamptz), change_date = $24
-WHERE t.instance_id = $25 AND t.id = $26
+UPDATE deliveries t SET target = $1, execution = $2, delivered_type = $3, delivered_sequence = $4, object_type = $5, object_id = $6, position = $7, state = $8, dead_reason = $9, attempts = $10, all_attempts = $11, queued_date = $12, next_attempt = $13, body = $14, sequence = append_event($15, $16, $17, $18, $19, $20, $21, $22, $23::timestamptz, $24, $25), change_date = $26, traceparent = $27
+WHERE t.instance_id = $28 AND t.id = $29
 RETURNING t.sequence
 `
 
@@ -320,7 +334,10 @@ type DeliveriesUpdateParams struct {
 	EventOwnerType     int16                  `db:"event_owner_type"`
 	EventOwnerID       string                 `db:"event_owner_id"`
 	EventAt            time.Time              `db:"event_at"`
+	EventClientAddress string                 `db:"event_client_address"`
+	EventTraceparent   string                 `db:"event_traceparent"`
 	ChangeDate         time.Time              `db:"change_date"`
+	Traceparent        string                 `db:"traceparent"`
 	InstanceID         string                 `db:"instance_id"`
 	ID                 string                 `db:"id"`
 }
@@ -351,7 +368,10 @@ func (q *Queries) DeliveriesUpdate(ctx context.Context, db DBTX, arg DeliveriesU
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ChangeDate,
+		arg.Traceparent,
 		arg.InstanceID,
 		arg.ID,
 	)

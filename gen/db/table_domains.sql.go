@@ -60,7 +60,7 @@ func (q *Queries) DomainsHold(ctx context.Context, db DBTX, arg DomainsHoldParam
 
 const domainsInsert = `-- name: DomainsInsert :one
 INSERT INTO domains (instance_id, id, org_id, domain, domain_folded, is_verified, is_primary, validation_type, validation_token, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, append_event($10, $11, $12, $13, $14, $15, $16, $17, $18::timestamptz), $19, $20)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, append_event($10, $11, $12, $13, $14, $15, $16, $17, $18::timestamptz, $19, $20), $21, $22)
 RETURNING sequence
 `
 
@@ -83,6 +83,8 @@ type DomainsInsertParams struct {
 	EventOwnerType     int16                   `db:"event_owner_type"`
 	EventOwnerID       string                  `db:"event_owner_id"`
 	EventAt            time.Time               `db:"event_at"`
+	EventClientAddress string                  `db:"event_client_address"`
+	EventTraceparent   string                  `db:"event_traceparent"`
 	CreationDate       time.Time               `db:"creation_date"`
 	ChangeDate         time.Time               `db:"change_date"`
 }
@@ -108,6 +110,8 @@ func (q *Queries) DomainsInsert(ctx context.Context, db DBTX, arg DomainsInsertP
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.CreationDate,
 		arg.ChangeDate,
 	)
@@ -117,8 +121,8 @@ func (q *Queries) DomainsInsert(ctx context.Context, db DBTX, arg DomainsInsertP
 }
 
 const domainsLeave = `-- name: DomainsLeave :one
-UPDATE domains t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
-WHERE t.instance_id = $10 AND t.id = $11
+UPDATE domains t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $10, $11)
+WHERE t.instance_id = $12 AND t.id = $13
 RETURNING t.sequence
 `
 
@@ -132,6 +136,8 @@ type DomainsLeaveParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 }
@@ -148,6 +154,8 @@ func (q *Queries) DomainsLeave(ctx context.Context, db DBTX, arg DomainsLeavePar
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.InstanceID,
 		arg.ID,
 	)
@@ -249,8 +257,8 @@ func (q *Queries) DomainsTake(ctx context.Context, db DBTX, arg DomainsTakeParam
 }
 
 const domainsUpdate = `-- name: DomainsUpdate :one
-UPDATE domains t SET org_id = $1, domain = $2, domain_folded = $3, is_verified = $4, is_primary = $5, validation_type = $6, validation_token = $7, sequence = append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz), change_date = $17
-WHERE t.instance_id = $18 AND t.id = $19
+UPDATE domains t SET org_id = $1, domain = $2, domain_folded = $3, is_verified = $4, is_primary = $5, validation_type = $6, validation_token = $7, sequence = append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz, $17, $18), change_date = $19
+WHERE t.instance_id = $20 AND t.id = $21
 RETURNING t.sequence
 `
 
@@ -271,6 +279,8 @@ type DomainsUpdateParams struct {
 	EventOwnerType     int16                   `db:"event_owner_type"`
 	EventOwnerID       string                  `db:"event_owner_id"`
 	EventAt            time.Time               `db:"event_at"`
+	EventClientAddress string                  `db:"event_client_address"`
+	EventTraceparent   string                  `db:"event_traceparent"`
 	ChangeDate         time.Time               `db:"change_date"`
 	InstanceID         string                  `db:"instance_id"`
 	ID                 string                  `db:"id"`
@@ -295,6 +305,8 @@ func (q *Queries) DomainsUpdate(ctx context.Context, db DBTX, arg DomainsUpdateP
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ChangeDate,
 		arg.InstanceID,
 		arg.ID,

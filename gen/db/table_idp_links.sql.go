@@ -57,7 +57,7 @@ func (q *Queries) IdpLinksHold(ctx context.Context, db DBTX, arg IdpLinksHoldPar
 
 const idpLinksInsert = `-- name: IdpLinksInsert :one
 INSERT INTO idp_links (instance_id, id, org_id, user_id, idp_instance_id, idp_id, external_user_id, external_username, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, append_event($9, $10, $11, $12, $13, $14, $15, $16, $17::timestamptz), $18, $19)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, append_event($9, $10, $11, $12, $13, $14, $15, $16, $17::timestamptz, $18, $19), $20, $21)
 RETURNING sequence
 `
 
@@ -79,6 +79,8 @@ type IdpLinksInsertParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	CreationDate       time.Time       `db:"creation_date"`
 	ChangeDate         time.Time       `db:"change_date"`
 }
@@ -103,6 +105,8 @@ func (q *Queries) IdpLinksInsert(ctx context.Context, db DBTX, arg IdpLinksInser
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.CreationDate,
 		arg.ChangeDate,
 	)
@@ -112,8 +116,8 @@ func (q *Queries) IdpLinksInsert(ctx context.Context, db DBTX, arg IdpLinksInser
 }
 
 const idpLinksLeave = `-- name: IdpLinksLeave :one
-UPDATE idp_links t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
-WHERE t.instance_id = $10 AND t.id = $11
+UPDATE idp_links t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $10, $11)
+WHERE t.instance_id = $12 AND t.id = $13
 RETURNING t.sequence
 `
 
@@ -127,6 +131,8 @@ type IdpLinksLeaveParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 }
@@ -143,6 +149,8 @@ func (q *Queries) IdpLinksLeave(ctx context.Context, db DBTX, arg IdpLinksLeaveP
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.InstanceID,
 		arg.ID,
 	)
@@ -241,8 +249,8 @@ func (q *Queries) IdpLinksTake(ctx context.Context, db DBTX, arg IdpLinksTakePar
 }
 
 const idpLinksUpdate = `-- name: IdpLinksUpdate :one
-UPDATE idp_links t SET org_id = $1, user_id = $2, idp_instance_id = $3, idp_id = $4, external_user_id = $5, external_username = $6, sequence = append_event($7, $8, $9, $10, $11, $12, $13, $14, $15::timestamptz), change_date = $16
-WHERE t.instance_id = $17 AND t.id = $18
+UPDATE idp_links t SET org_id = $1, user_id = $2, idp_instance_id = $3, idp_id = $4, external_user_id = $5, external_username = $6, sequence = append_event($7, $8, $9, $10, $11, $12, $13, $14, $15::timestamptz, $16, $17), change_date = $18
+WHERE t.instance_id = $19 AND t.id = $20
 RETURNING t.sequence
 `
 
@@ -262,6 +270,8 @@ type IdpLinksUpdateParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	ChangeDate         time.Time       `db:"change_date"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
@@ -285,6 +295,8 @@ func (q *Queries) IdpLinksUpdate(ctx context.Context, db DBTX, arg IdpLinksUpdat
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ChangeDate,
 		arg.InstanceID,
 		arg.ID,

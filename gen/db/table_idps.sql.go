@@ -79,7 +79,7 @@ func (q *Queries) IdpsHold(ctx context.Context, db DBTX, arg IdpsHoldParams) (Id
 
 const idpsInsert = `-- name: IdpsInsert :one
 INSERT INTO idps (instance_id, id, org_id, type, name, name_folded, state_policy, is_linking_allowed, is_creation_allowed, is_auto_creation, is_auto_update, auto_linking, client_id, client_secret, scopes, issuer, is_id_token_mapping, authorization_endpoint, token_endpoint, user_endpoint, id_attribute, tenant, is_email_verified, team_id, key_id, private_key, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, append_event($27, $28, $29, $30, $31, $32, $33, $34, $35::timestamptz), $36, $37)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, append_event($27, $28, $29, $30, $31, $32, $33, $34, $35::timestamptz, $36, $37), $38, $39)
 RETURNING sequence
 `
 
@@ -119,6 +119,8 @@ type IdpsInsertParams struct {
 	EventOwnerType        int16                   `db:"event_owner_type"`
 	EventOwnerID          string                  `db:"event_owner_id"`
 	EventAt               time.Time               `db:"event_at"`
+	EventClientAddress    string                  `db:"event_client_address"`
+	EventTraceparent      string                  `db:"event_traceparent"`
 	CreationDate          time.Time               `db:"creation_date"`
 	ChangeDate            time.Time               `db:"change_date"`
 }
@@ -161,6 +163,8 @@ func (q *Queries) IdpsInsert(ctx context.Context, db DBTX, arg IdpsInsertParams)
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.CreationDate,
 		arg.ChangeDate,
 	)
@@ -170,8 +174,8 @@ func (q *Queries) IdpsInsert(ctx context.Context, db DBTX, arg IdpsInsertParams)
 }
 
 const idpsLeave = `-- name: IdpsLeave :one
-UPDATE idps t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
-WHERE t.instance_id = $10 AND t.id = $11
+UPDATE idps t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $10, $11)
+WHERE t.instance_id = $12 AND t.id = $13
 RETURNING t.sequence
 `
 
@@ -185,6 +189,8 @@ type IdpsLeaveParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 }
@@ -201,6 +207,8 @@ func (q *Queries) IdpsLeave(ctx context.Context, db DBTX, arg IdpsLeaveParams) (
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.InstanceID,
 		arg.ID,
 	)
@@ -356,8 +364,8 @@ func (q *Queries) IdpsTake(ctx context.Context, db DBTX, arg IdpsTakeParams) (Id
 }
 
 const idpsUpdate = `-- name: IdpsUpdate :one
-UPDATE idps t SET org_id = $1, type = $2, name = $3, name_folded = $4, state_policy = $5, is_linking_allowed = $6, is_creation_allowed = $7, is_auto_creation = $8, is_auto_update = $9, auto_linking = $10, client_id = $11, client_secret = $12, scopes = $13, issuer = $14, is_id_token_mapping = $15, authorization_endpoint = $16, token_endpoint = $17, user_endpoint = $18, id_attribute = $19, tenant = $20, is_email_verified = $21, team_id = $22, key_id = $23, private_key = $24, sequence = append_event($25, $26, $27, $28, $29, $30, $31, $32, $33::timestamptz), change_date = $34
-WHERE t.instance_id = $35 AND t.id = $36
+UPDATE idps t SET org_id = $1, type = $2, name = $3, name_folded = $4, state_policy = $5, is_linking_allowed = $6, is_creation_allowed = $7, is_auto_creation = $8, is_auto_update = $9, auto_linking = $10, client_id = $11, client_secret = $12, scopes = $13, issuer = $14, is_id_token_mapping = $15, authorization_endpoint = $16, token_endpoint = $17, user_endpoint = $18, id_attribute = $19, tenant = $20, is_email_verified = $21, team_id = $22, key_id = $23, private_key = $24, sequence = append_event($25, $26, $27, $28, $29, $30, $31, $32, $33::timestamptz, $34, $35), change_date = $36
+WHERE t.instance_id = $37 AND t.id = $38
 RETURNING t.sequence
 `
 
@@ -395,6 +403,8 @@ type IdpsUpdateParams struct {
 	EventOwnerType        int16                   `db:"event_owner_type"`
 	EventOwnerID          string                  `db:"event_owner_id"`
 	EventAt               time.Time               `db:"event_at"`
+	EventClientAddress    string                  `db:"event_client_address"`
+	EventTraceparent      string                  `db:"event_traceparent"`
 	ChangeDate            time.Time               `db:"change_date"`
 	InstanceID            string                  `db:"instance_id"`
 	ID                    string                  `db:"id"`
@@ -436,6 +446,8 @@ func (q *Queries) IdpsUpdate(ctx context.Context, db DBTX, arg IdpsUpdateParams)
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ChangeDate,
 		arg.InstanceID,
 		arg.ID,

@@ -48,7 +48,7 @@ func (q *Queries) InstancesHold(ctx context.Context, db DBTX, id string) (Instan
 
 const instancesInsert = `-- name: InstancesInsert :one
 INSERT INTO instances (id, name, name_folded, default_org, blocked, audit_log_retention_nanos, allow_registration, sequence, creation_date, change_date, smtp_sender_address_matches_instance_domain)
-VALUES ($1, $2, $3, $4, $5, $6, $7, append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz), $17, $18, $19)
+VALUES ($1, $2, $3, $4, $5, $6, $7, append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz, $17, $18), $19, $20, $21)
 RETURNING sequence
 `
 
@@ -69,6 +69,8 @@ type InstancesInsertParams struct {
 	EventOwnerType                         int16           `db:"event_owner_type"`
 	EventOwnerID                           string          `db:"event_owner_id"`
 	EventAt                                time.Time       `db:"event_at"`
+	EventClientAddress                     string          `db:"event_client_address"`
+	EventTraceparent                       string          `db:"event_traceparent"`
 	CreationDate                           time.Time       `db:"creation_date"`
 	ChangeDate                             time.Time       `db:"change_date"`
 	SmtpSenderAddressMatchesInstanceDomain bool            `db:"smtp_sender_address_matches_instance_domain"`
@@ -93,6 +95,8 @@ func (q *Queries) InstancesInsert(ctx context.Context, db DBTX, arg InstancesIns
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.CreationDate,
 		arg.ChangeDate,
 		arg.SmtpSenderAddressMatchesInstanceDomain,
@@ -103,8 +107,8 @@ func (q *Queries) InstancesInsert(ctx context.Context, db DBTX, arg InstancesIns
 }
 
 const instancesLeave = `-- name: InstancesLeave :one
-UPDATE instances t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
-WHERE t.id = $10
+UPDATE instances t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $10, $11)
+WHERE t.id = $12
 RETURNING t.sequence
 `
 
@@ -118,6 +122,8 @@ type InstancesLeaveParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	ID                 string          `db:"id"`
 }
 
@@ -133,6 +139,8 @@ func (q *Queries) InstancesLeave(ctx context.Context, db DBTX, arg InstancesLeav
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ID,
 	)
 	var sequence int64
@@ -218,8 +226,8 @@ func (q *Queries) InstancesTake(ctx context.Context, db DBTX, id string) (Instan
 }
 
 const instancesUpdate = `-- name: InstancesUpdate :one
-UPDATE instances t SET name = $1, name_folded = $2, default_org = $3, blocked = $4, audit_log_retention_nanos = $5, allow_registration = $6, sequence = append_event($7, $8, $9, $10, $11, $12, $13, $14, $15::timestamptz), change_date = $16, smtp_sender_address_matches_instance_domain = $17
-WHERE t.id = $18
+UPDATE instances t SET name = $1, name_folded = $2, default_org = $3, blocked = $4, audit_log_retention_nanos = $5, allow_registration = $6, sequence = append_event($7, $8, $9, $10, $11, $12, $13, $14, $15::timestamptz, $16, $17), change_date = $18, smtp_sender_address_matches_instance_domain = $19
+WHERE t.id = $20
 RETURNING t.sequence
 `
 
@@ -239,6 +247,8 @@ type InstancesUpdateParams struct {
 	EventOwnerType                         int16           `db:"event_owner_type"`
 	EventOwnerID                           string          `db:"event_owner_id"`
 	EventAt                                time.Time       `db:"event_at"`
+	EventClientAddress                     string          `db:"event_client_address"`
+	EventTraceparent                       string          `db:"event_traceparent"`
 	ChangeDate                             time.Time       `db:"change_date"`
 	SmtpSenderAddressMatchesInstanceDomain bool            `db:"smtp_sender_address_matches_instance_domain"`
 	ID                                     string          `db:"id"`
@@ -262,6 +272,8 @@ func (q *Queries) InstancesUpdate(ctx context.Context, db DBTX, arg InstancesUpd
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ChangeDate,
 		arg.SmtpSenderAddressMatchesInstanceDomain,
 		arg.ID,

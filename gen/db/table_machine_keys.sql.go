@@ -55,7 +55,7 @@ func (q *Queries) MachineKeysHold(ctx context.Context, db DBTX, arg MachineKeysH
 
 const machineKeysInsert = `-- name: MachineKeysInsert :one
 INSERT INTO machine_keys (instance_id, id, org_id, user_id, public_key, expiration_date, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, append_event($7, $8, $9, $10, $11, $12, $13, $14, $15::timestamptz), $16, $17)
+VALUES ($1, $2, $3, $4, $5, $6, append_event($7, $8, $9, $10, $11, $12, $13, $14, $15::timestamptz, $16, $17), $18, $19)
 RETURNING sequence
 `
 
@@ -75,6 +75,8 @@ type MachineKeysInsertParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	CreationDate       time.Time       `db:"creation_date"`
 	ChangeDate         time.Time       `db:"change_date"`
 }
@@ -97,6 +99,8 @@ func (q *Queries) MachineKeysInsert(ctx context.Context, db DBTX, arg MachineKey
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.CreationDate,
 		arg.ChangeDate,
 	)
@@ -106,8 +110,8 @@ func (q *Queries) MachineKeysInsert(ctx context.Context, db DBTX, arg MachineKey
 }
 
 const machineKeysLeave = `-- name: MachineKeysLeave :one
-UPDATE machine_keys t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
-WHERE t.instance_id = $10 AND t.id = $11
+UPDATE machine_keys t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $10, $11)
+WHERE t.instance_id = $12 AND t.id = $13
 RETURNING t.sequence
 `
 
@@ -121,6 +125,8 @@ type MachineKeysLeaveParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 }
@@ -137,6 +143,8 @@ func (q *Queries) MachineKeysLeave(ctx context.Context, db DBTX, arg MachineKeys
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.InstanceID,
 		arg.ID,
 	)
@@ -229,8 +237,8 @@ func (q *Queries) MachineKeysTake(ctx context.Context, db DBTX, arg MachineKeysT
 }
 
 const machineKeysUpdate = `-- name: MachineKeysUpdate :one
-UPDATE machine_keys t SET org_id = $1, user_id = $2, public_key = $3, expiration_date = $4, sequence = append_event($5, $6, $7, $8, $9, $10, $11, $12, $13::timestamptz), change_date = $14
-WHERE t.instance_id = $15 AND t.id = $16
+UPDATE machine_keys t SET org_id = $1, user_id = $2, public_key = $3, expiration_date = $4, sequence = append_event($5, $6, $7, $8, $9, $10, $11, $12, $13::timestamptz, $14, $15), change_date = $16
+WHERE t.instance_id = $17 AND t.id = $18
 RETURNING t.sequence
 `
 
@@ -248,6 +256,8 @@ type MachineKeysUpdateParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	ChangeDate         time.Time       `db:"change_date"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
@@ -269,6 +279,8 @@ func (q *Queries) MachineKeysUpdate(ctx context.Context, db DBTX, arg MachineKey
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ChangeDate,
 		arg.InstanceID,
 		arg.ID,

@@ -67,7 +67,7 @@ func (q *Queries) MessagesHold(ctx context.Context, db DBTX, arg MessagesHoldPar
 
 const messagesInsert = `-- name: MessagesInsert :one
 INSERT INTO messages (instance_id, id, org_id, user_id, kind, template, recipient, language, payload, state, attempts, next_attempt, creation_date, sent_date, sequence, change_date, dead_reason, all_attempts, expiration_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, append_event($15, $16, $17, $18, $19, $20, $21, $22, $23::timestamptz), $24, $25, $26, $27)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, append_event($15, $16, $17, $18, $19, $20, $21, $22, $23::timestamptz, $24, $25), $26, $27, $28, $29)
 RETURNING sequence
 `
 
@@ -95,6 +95,8 @@ type MessagesInsertParams struct {
 	EventOwnerType     int16                       `db:"event_owner_type"`
 	EventOwnerID       string                      `db:"event_owner_id"`
 	EventAt            time.Time                   `db:"event_at"`
+	EventClientAddress string                      `db:"event_client_address"`
+	EventTraceparent   string                      `db:"event_traceparent"`
 	ChangeDate         time.Time                   `db:"change_date"`
 	DeadReason         messagev3.MessageDeadReason `db:"dead_reason"`
 	AllAttempts        int32                       `db:"all_attempts"`
@@ -127,6 +129,8 @@ func (q *Queries) MessagesInsert(ctx context.Context, db DBTX, arg MessagesInser
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ChangeDate,
 		arg.DeadReason,
 		arg.AllAttempts,
@@ -138,8 +142,8 @@ func (q *Queries) MessagesInsert(ctx context.Context, db DBTX, arg MessagesInser
 }
 
 const messagesLeave = `-- name: MessagesLeave :one
-UPDATE messages t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
-WHERE t.instance_id = $10 AND t.id = $11
+UPDATE messages t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $10, $11)
+WHERE t.instance_id = $12 AND t.id = $13
 RETURNING t.sequence
 `
 
@@ -153,6 +157,8 @@ type MessagesLeaveParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 }
@@ -169,6 +175,8 @@ func (q *Queries) MessagesLeave(ctx context.Context, db DBTX, arg MessagesLeaveP
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.InstanceID,
 		arg.ID,
 	)
@@ -291,8 +299,8 @@ func (q *Queries) MessagesTake(ctx context.Context, db DBTX, arg MessagesTakePar
 }
 
 const messagesUpdate = `-- name: MessagesUpdate :one
-UPDATE messages t SET org_id = $1, user_id = $2, kind = $3, template = $4, recipient = $5, language = $6, payload = $7, state = $8, attempts = $9, next_attempt = $10, sent_date = $11, sequence = append_event($12, $13, $14, $15, $16, $17, $18, $19, $20::timestamptz), change_date = $21, dead_reason = $22, all_attempts = $23, expiration_date = $24
-WHERE t.instance_id = $25 AND t.id = $26
+UPDATE messages t SET org_id = $1, user_id = $2, kind = $3, template = $4, recipient = $5, language = $6, payload = $7, state = $8, attempts = $9, next_attempt = $10, sent_date = $11, sequence = append_event($12, $13, $14, $15, $16, $17, $18, $19, $20::timestamptz, $21, $22), change_date = $23, dead_reason = $24, all_attempts = $25, expiration_date = $26
+WHERE t.instance_id = $27 AND t.id = $28
 RETURNING t.sequence
 `
 
@@ -317,6 +325,8 @@ type MessagesUpdateParams struct {
 	EventOwnerType     int16                       `db:"event_owner_type"`
 	EventOwnerID       string                      `db:"event_owner_id"`
 	EventAt            time.Time                   `db:"event_at"`
+	EventClientAddress string                      `db:"event_client_address"`
+	EventTraceparent   string                      `db:"event_traceparent"`
 	ChangeDate         time.Time                   `db:"change_date"`
 	DeadReason         messagev3.MessageDeadReason `db:"dead_reason"`
 	AllAttempts        int32                       `db:"all_attempts"`
@@ -348,6 +358,8 @@ func (q *Queries) MessagesUpdate(ctx context.Context, db DBTX, arg MessagesUpdat
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ChangeDate,
 		arg.DeadReason,
 		arg.AllAttempts,

@@ -58,7 +58,7 @@ func (q *Queries) OrganizationsHold(ctx context.Context, db DBTX, arg Organizati
 
 const organizationsInsert = `-- name: OrganizationsInsert :one
 INSERT INTO organizations (instance_id, id, name, name_folded, state, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, append_event($6, $7, $8, $9, $10, $11, $12, $13, $14::timestamptz), $15, $16)
+VALUES ($1, $2, $3, $4, $5, append_event($6, $7, $8, $9, $10, $11, $12, $13, $14::timestamptz, $15, $16), $17, $18)
 RETURNING sequence
 `
 
@@ -77,6 +77,8 @@ type OrganizationsInsertParams struct {
 	EventOwnerType     int16                   `db:"event_owner_type"`
 	EventOwnerID       string                  `db:"event_owner_id"`
 	EventAt            time.Time               `db:"event_at"`
+	EventClientAddress string                  `db:"event_client_address"`
+	EventTraceparent   string                  `db:"event_traceparent"`
 	CreationDate       time.Time               `db:"creation_date"`
 	ChangeDate         time.Time               `db:"change_date"`
 }
@@ -98,6 +100,8 @@ func (q *Queries) OrganizationsInsert(ctx context.Context, db DBTX, arg Organiza
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.CreationDate,
 		arg.ChangeDate,
 	)
@@ -107,8 +111,8 @@ func (q *Queries) OrganizationsInsert(ctx context.Context, db DBTX, arg Organiza
 }
 
 const organizationsLeave = `-- name: OrganizationsLeave :one
-UPDATE organizations t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
-WHERE t.instance_id = $10 AND t.id = $11
+UPDATE organizations t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $10, $11)
+WHERE t.instance_id = $12 AND t.id = $13
 RETURNING t.sequence
 `
 
@@ -122,6 +126,8 @@ type OrganizationsLeaveParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 }
@@ -138,6 +144,8 @@ func (q *Queries) OrganizationsLeave(ctx context.Context, db DBTX, arg Organizat
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.InstanceID,
 		arg.ID,
 	)
@@ -233,8 +241,8 @@ func (q *Queries) OrganizationsTake(ctx context.Context, db DBTX, arg Organizati
 }
 
 const organizationsUpdate = `-- name: OrganizationsUpdate :one
-UPDATE organizations t SET name = $1, name_folded = $2, state = $3, sequence = append_event($4, $5, $6, $7, $8, $9, $10, $11, $12::timestamptz), change_date = $13
-WHERE t.instance_id = $14 AND t.id = $15
+UPDATE organizations t SET name = $1, name_folded = $2, state = $3, sequence = append_event($4, $5, $6, $7, $8, $9, $10, $11, $12::timestamptz, $13, $14), change_date = $15
+WHERE t.instance_id = $16 AND t.id = $17
 RETURNING t.sequence
 `
 
@@ -251,6 +259,8 @@ type OrganizationsUpdateParams struct {
 	EventOwnerType     int16                   `db:"event_owner_type"`
 	EventOwnerID       string                  `db:"event_owner_id"`
 	EventAt            time.Time               `db:"event_at"`
+	EventClientAddress string                  `db:"event_client_address"`
+	EventTraceparent   string                  `db:"event_traceparent"`
 	ChangeDate         time.Time               `db:"change_date"`
 	InstanceID         string                  `db:"instance_id"`
 	ID                 string                  `db:"id"`
@@ -271,6 +281,8 @@ func (q *Queries) OrganizationsUpdate(ctx context.Context, db DBTX, arg Organiza
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ChangeDate,
 		arg.InstanceID,
 		arg.ID,

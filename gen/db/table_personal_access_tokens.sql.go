@@ -56,7 +56,7 @@ func (q *Queries) PersonalAccessTokensHold(ctx context.Context, db DBTX, arg Per
 
 const personalAccessTokensInsert = `-- name: PersonalAccessTokensInsert :one
 INSERT INTO personal_access_tokens (instance_id, id, org_id, user_id, name, token_hash, expiration_date, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz), $17, $18)
+VALUES ($1, $2, $3, $4, $5, $6, $7, append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz, $17, $18), $19, $20)
 RETURNING sequence
 `
 
@@ -77,6 +77,8 @@ type PersonalAccessTokensInsertParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	CreationDate       time.Time       `db:"creation_date"`
 	ChangeDate         time.Time       `db:"change_date"`
 }
@@ -100,6 +102,8 @@ func (q *Queries) PersonalAccessTokensInsert(ctx context.Context, db DBTX, arg P
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.CreationDate,
 		arg.ChangeDate,
 	)
@@ -109,8 +113,8 @@ func (q *Queries) PersonalAccessTokensInsert(ctx context.Context, db DBTX, arg P
 }
 
 const personalAccessTokensLeave = `-- name: PersonalAccessTokensLeave :one
-UPDATE personal_access_tokens t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
-WHERE t.instance_id = $10 AND t.id = $11
+UPDATE personal_access_tokens t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $10, $11)
+WHERE t.instance_id = $12 AND t.id = $13
 RETURNING t.sequence
 `
 
@@ -124,6 +128,8 @@ type PersonalAccessTokensLeaveParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 }
@@ -140,6 +146,8 @@ func (q *Queries) PersonalAccessTokensLeave(ctx context.Context, db DBTX, arg Pe
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.InstanceID,
 		arg.ID,
 	)
@@ -235,8 +243,8 @@ func (q *Queries) PersonalAccessTokensTake(ctx context.Context, db DBTX, arg Per
 }
 
 const personalAccessTokensUpdate = `-- name: PersonalAccessTokensUpdate :one
-UPDATE personal_access_tokens t SET org_id = $1, user_id = $2, name = $3, token_hash = $4, expiration_date = $5, sequence = append_event($6, $7, $8, $9, $10, $11, $12, $13, $14::timestamptz), change_date = $15
-WHERE t.instance_id = $16 AND t.id = $17
+UPDATE personal_access_tokens t SET org_id = $1, user_id = $2, name = $3, token_hash = $4, expiration_date = $5, sequence = append_event($6, $7, $8, $9, $10, $11, $12, $13, $14::timestamptz, $15, $16), change_date = $17
+WHERE t.instance_id = $18 AND t.id = $19
 RETURNING t.sequence
 `
 
@@ -255,6 +263,8 @@ type PersonalAccessTokensUpdateParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	ChangeDate         time.Time       `db:"change_date"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
@@ -277,6 +287,8 @@ func (q *Queries) PersonalAccessTokensUpdate(ctx context.Context, db DBTX, arg P
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ChangeDate,
 		arg.InstanceID,
 		arg.ID,

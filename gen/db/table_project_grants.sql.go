@@ -58,7 +58,7 @@ func (q *Queries) ProjectGrantsHold(ctx context.Context, db DBTX, arg ProjectGra
 
 const projectGrantsInsert = `-- name: ProjectGrantsInsert :one
 INSERT INTO project_grants (instance_id, id, org_id, project_id, granted_org_id, role_keys, state, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz), $17, $18)
+VALUES ($1, $2, $3, $4, $5, $6, $7, append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz, $17, $18), $19, $20)
 RETURNING sequence
 `
 
@@ -79,6 +79,8 @@ type ProjectGrantsInsertParams struct {
 	EventOwnerType     int16                   `db:"event_owner_type"`
 	EventOwnerID       string                  `db:"event_owner_id"`
 	EventAt            time.Time               `db:"event_at"`
+	EventClientAddress string                  `db:"event_client_address"`
+	EventTraceparent   string                  `db:"event_traceparent"`
 	CreationDate       time.Time               `db:"creation_date"`
 	ChangeDate         time.Time               `db:"change_date"`
 }
@@ -102,6 +104,8 @@ func (q *Queries) ProjectGrantsInsert(ctx context.Context, db DBTX, arg ProjectG
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.CreationDate,
 		arg.ChangeDate,
 	)
@@ -111,8 +115,8 @@ func (q *Queries) ProjectGrantsInsert(ctx context.Context, db DBTX, arg ProjectG
 }
 
 const projectGrantsLeave = `-- name: ProjectGrantsLeave :one
-UPDATE project_grants t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
-WHERE t.instance_id = $10 AND t.id = $11
+UPDATE project_grants t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $10, $11)
+WHERE t.instance_id = $12 AND t.id = $13
 RETURNING t.sequence
 `
 
@@ -126,6 +130,8 @@ type ProjectGrantsLeaveParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 }
@@ -142,6 +148,8 @@ func (q *Queries) ProjectGrantsLeave(ctx context.Context, db DBTX, arg ProjectGr
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.InstanceID,
 		arg.ID,
 	)
@@ -237,8 +245,8 @@ func (q *Queries) ProjectGrantsTake(ctx context.Context, db DBTX, arg ProjectGra
 }
 
 const projectGrantsUpdate = `-- name: ProjectGrantsUpdate :one
-UPDATE project_grants t SET org_id = $1, project_id = $2, granted_org_id = $3, role_keys = $4, state = $5, sequence = append_event($6, $7, $8, $9, $10, $11, $12, $13, $14::timestamptz), change_date = $15
-WHERE t.instance_id = $16 AND t.id = $17
+UPDATE project_grants t SET org_id = $1, project_id = $2, granted_org_id = $3, role_keys = $4, state = $5, sequence = append_event($6, $7, $8, $9, $10, $11, $12, $13, $14::timestamptz, $15, $16), change_date = $17
+WHERE t.instance_id = $18 AND t.id = $19
 RETURNING t.sequence
 `
 
@@ -257,6 +265,8 @@ type ProjectGrantsUpdateParams struct {
 	EventOwnerType     int16                   `db:"event_owner_type"`
 	EventOwnerID       string                  `db:"event_owner_id"`
 	EventAt            time.Time               `db:"event_at"`
+	EventClientAddress string                  `db:"event_client_address"`
+	EventTraceparent   string                  `db:"event_traceparent"`
 	ChangeDate         time.Time               `db:"change_date"`
 	InstanceID         string                  `db:"instance_id"`
 	ID                 string                  `db:"id"`
@@ -279,6 +289,8 @@ func (q *Queries) ProjectGrantsUpdate(ctx context.Context, db DBTX, arg ProjectG
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ChangeDate,
 		arg.InstanceID,
 		arg.ID,

@@ -58,7 +58,7 @@ func (q *Queries) ProjectRolesHold(ctx context.Context, db DBTX, arg ProjectRole
 
 const projectRolesInsert = `-- name: ProjectRolesInsert :one
 INSERT INTO project_roles (instance_id, id, org_id, project_id, key, key_folded, display_name, display_name_folded, "group", sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, append_event($10, $11, $12, $13, $14, $15, $16, $17, $18::timestamptz), $19, $20)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, append_event($10, $11, $12, $13, $14, $15, $16, $17, $18::timestamptz, $19, $20), $21, $22)
 RETURNING sequence
 `
 
@@ -81,6 +81,8 @@ type ProjectRolesInsertParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	CreationDate       time.Time       `db:"creation_date"`
 	ChangeDate         time.Time       `db:"change_date"`
 }
@@ -106,6 +108,8 @@ func (q *Queries) ProjectRolesInsert(ctx context.Context, db DBTX, arg ProjectRo
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.CreationDate,
 		arg.ChangeDate,
 	)
@@ -115,8 +119,8 @@ func (q *Queries) ProjectRolesInsert(ctx context.Context, db DBTX, arg ProjectRo
 }
 
 const projectRolesLeave = `-- name: ProjectRolesLeave :one
-UPDATE project_roles t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
-WHERE t.instance_id = $10 AND t.id = $11
+UPDATE project_roles t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $10, $11)
+WHERE t.instance_id = $12 AND t.id = $13
 RETURNING t.sequence
 `
 
@@ -130,6 +134,8 @@ type ProjectRolesLeaveParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 }
@@ -146,6 +152,8 @@ func (q *Queries) ProjectRolesLeave(ctx context.Context, db DBTX, arg ProjectRol
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.InstanceID,
 		arg.ID,
 	)
@@ -247,8 +255,8 @@ func (q *Queries) ProjectRolesTake(ctx context.Context, db DBTX, arg ProjectRole
 }
 
 const projectRolesUpdate = `-- name: ProjectRolesUpdate :one
-UPDATE project_roles t SET org_id = $1, project_id = $2, key = $3, key_folded = $4, display_name = $5, display_name_folded = $6, "group" = $7, sequence = append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz), change_date = $17
-WHERE t.instance_id = $18 AND t.id = $19
+UPDATE project_roles t SET org_id = $1, project_id = $2, key = $3, key_folded = $4, display_name = $5, display_name_folded = $6, "group" = $7, sequence = append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz, $17, $18), change_date = $19
+WHERE t.instance_id = $20 AND t.id = $21
 RETURNING t.sequence
 `
 
@@ -269,6 +277,8 @@ type ProjectRolesUpdateParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	ChangeDate         time.Time       `db:"change_date"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
@@ -293,6 +303,8 @@ func (q *Queries) ProjectRolesUpdate(ctx context.Context, db DBTX, arg ProjectRo
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ChangeDate,
 		arg.InstanceID,
 		arg.ID,

@@ -60,7 +60,7 @@ func (q *Queries) ProjectsHold(ctx context.Context, db DBTX, arg ProjectsHoldPar
 
 const projectsInsert = `-- name: ProjectsInsert :one
 INSERT INTO projects (instance_id, id, org_id, name, name_folded, project_role_assertion, project_role_check, has_project_check, state, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, append_event($10, $11, $12, $13, $14, $15, $16, $17, $18::timestamptz), $19, $20)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, append_event($10, $11, $12, $13, $14, $15, $16, $17, $18::timestamptz, $19, $20), $21, $22)
 RETURNING sequence
 `
 
@@ -83,6 +83,8 @@ type ProjectsInsertParams struct {
 	EventOwnerType       int16                   `db:"event_owner_type"`
 	EventOwnerID         string                  `db:"event_owner_id"`
 	EventAt              time.Time               `db:"event_at"`
+	EventClientAddress   string                  `db:"event_client_address"`
+	EventTraceparent     string                  `db:"event_traceparent"`
 	CreationDate         time.Time               `db:"creation_date"`
 	ChangeDate           time.Time               `db:"change_date"`
 }
@@ -108,6 +110,8 @@ func (q *Queries) ProjectsInsert(ctx context.Context, db DBTX, arg ProjectsInser
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.CreationDate,
 		arg.ChangeDate,
 	)
@@ -117,8 +121,8 @@ func (q *Queries) ProjectsInsert(ctx context.Context, db DBTX, arg ProjectsInser
 }
 
 const projectsLeave = `-- name: ProjectsLeave :one
-UPDATE projects t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
-WHERE t.instance_id = $10 AND t.id = $11
+UPDATE projects t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $10, $11)
+WHERE t.instance_id = $12 AND t.id = $13
 RETURNING t.sequence
 `
 
@@ -132,6 +136,8 @@ type ProjectsLeaveParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 }
@@ -148,6 +154,8 @@ func (q *Queries) ProjectsLeave(ctx context.Context, db DBTX, arg ProjectsLeaveP
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.InstanceID,
 		arg.ID,
 	)
@@ -249,8 +257,8 @@ func (q *Queries) ProjectsTake(ctx context.Context, db DBTX, arg ProjectsTakePar
 }
 
 const projectsUpdate = `-- name: ProjectsUpdate :one
-UPDATE projects t SET org_id = $1, name = $2, name_folded = $3, project_role_assertion = $4, project_role_check = $5, has_project_check = $6, state = $7, sequence = append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz), change_date = $17
-WHERE t.instance_id = $18 AND t.id = $19
+UPDATE projects t SET org_id = $1, name = $2, name_folded = $3, project_role_assertion = $4, project_role_check = $5, has_project_check = $6, state = $7, sequence = append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz, $17, $18), change_date = $19
+WHERE t.instance_id = $20 AND t.id = $21
 RETURNING t.sequence
 `
 
@@ -271,6 +279,8 @@ type ProjectsUpdateParams struct {
 	EventOwnerType       int16                   `db:"event_owner_type"`
 	EventOwnerID         string                  `db:"event_owner_id"`
 	EventAt              time.Time               `db:"event_at"`
+	EventClientAddress   string                  `db:"event_client_address"`
+	EventTraceparent     string                  `db:"event_traceparent"`
 	ChangeDate           time.Time               `db:"change_date"`
 	InstanceID           string                  `db:"instance_id"`
 	ID                   string                  `db:"id"`
@@ -295,6 +305,8 @@ func (q *Queries) ProjectsUpdate(ctx context.Context, db DBTX, arg ProjectsUpdat
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ChangeDate,
 		arg.InstanceID,
 		arg.ID,

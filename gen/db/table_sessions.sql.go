@@ -70,7 +70,7 @@ func (q *Queries) SessionsHold(ctx context.Context, db DBTX, arg SessionsHoldPar
 
 const sessionsInsert = `-- name: SessionsInsert :one
 INSERT INTO sessions (instance_id, id, org_id, user_id, creator, token_hash, expiration_date, fingerprint_id, ip, description, metadata, user_verified_at, password_verified_at, totp_verified_at, otp_sms_verified_at, otp_email_verified_at, sequence, creation_date, change_date, intent_verified_at, intent_auth_time, idp_id)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, append_event($17, $18, $19, $20, $21, $22, $23, $24, $25::timestamptz), $26, $27, $28, $29, $30)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, append_event($17, $18, $19, $20, $21, $22, $23, $24, $25::timestamptz, $26, $27), $28, $29, $30, $31, $32)
 RETURNING sequence
 `
 
@@ -100,6 +100,8 @@ type SessionsInsertParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	CreationDate       time.Time       `db:"creation_date"`
 	ChangeDate         time.Time       `db:"change_date"`
 	IntentVerifiedAt   *time.Time      `db:"intent_verified_at"`
@@ -135,6 +137,8 @@ func (q *Queries) SessionsInsert(ctx context.Context, db DBTX, arg SessionsInser
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.CreationDate,
 		arg.ChangeDate,
 		arg.IntentVerifiedAt,
@@ -147,8 +151,8 @@ func (q *Queries) SessionsInsert(ctx context.Context, db DBTX, arg SessionsInser
 }
 
 const sessionsLeave = `-- name: SessionsLeave :one
-UPDATE sessions t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
-WHERE t.instance_id = $10 AND t.id = $11
+UPDATE sessions t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $10, $11)
+WHERE t.instance_id = $12 AND t.id = $13
 RETURNING t.sequence
 `
 
@@ -162,6 +166,8 @@ type SessionsLeaveParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 }
@@ -178,6 +184,8 @@ func (q *Queries) SessionsLeave(ctx context.Context, db DBTX, arg SessionsLeaveP
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.InstanceID,
 		arg.ID,
 	)
@@ -315,8 +323,8 @@ func (q *Queries) SessionsTake(ctx context.Context, db DBTX, arg SessionsTakePar
 }
 
 const sessionsUpdate = `-- name: SessionsUpdate :one
-UPDATE sessions t SET org_id = $1, user_id = $2, creator = $3, token_hash = $4, expiration_date = $5, fingerprint_id = $6, ip = $7, description = $8, metadata = $9, user_verified_at = $10, password_verified_at = $11, totp_verified_at = $12, otp_sms_verified_at = $13, otp_email_verified_at = $14, sequence = append_event($15, $16, $17, $18, $19, $20, $21, $22, $23::timestamptz), change_date = $24, intent_verified_at = $25, intent_auth_time = $26, idp_id = $27
-WHERE t.instance_id = $28 AND t.id = $29
+UPDATE sessions t SET org_id = $1, user_id = $2, creator = $3, token_hash = $4, expiration_date = $5, fingerprint_id = $6, ip = $7, description = $8, metadata = $9, user_verified_at = $10, password_verified_at = $11, totp_verified_at = $12, otp_sms_verified_at = $13, otp_email_verified_at = $14, sequence = append_event($15, $16, $17, $18, $19, $20, $21, $22, $23::timestamptz, $24, $25), change_date = $26, intent_verified_at = $27, intent_auth_time = $28, idp_id = $29
+WHERE t.instance_id = $30 AND t.id = $31
 RETURNING t.sequence
 `
 
@@ -344,6 +352,8 @@ type SessionsUpdateParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	ChangeDate         time.Time       `db:"change_date"`
 	IntentVerifiedAt   *time.Time      `db:"intent_verified_at"`
 	IntentAuthTime     *time.Time      `db:"intent_auth_time"`
@@ -378,6 +388,8 @@ func (q *Queries) SessionsUpdate(ctx context.Context, db DBTX, arg SessionsUpdat
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ChangeDate,
 		arg.IntentVerifiedAt,
 		arg.IntentAuthTime,

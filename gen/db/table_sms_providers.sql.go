@@ -68,7 +68,7 @@ func (q *Queries) SmsProvidersHold(ctx context.Context, db DBTX, arg SmsProvider
 
 const smsProvidersInsert = `-- name: SmsProvidersInsert :one
 INSERT INTO sms_providers (instance_id, id, org_id, provider_type, name, name_folded, description, state_policy, sid, token, sender_number, messaging_service_sid, endpoint, signing_key, old_signing_key, old_signing_key_until, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, append_event($17, $18, $19, $20, $21, $22, $23, $24, $25::timestamptz), $26, $27)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, append_event($17, $18, $19, $20, $21, $22, $23, $24, $25::timestamptz, $26, $27), $28, $29)
 RETURNING sequence
 `
 
@@ -98,6 +98,8 @@ type SmsProvidersInsertParams struct {
 	EventOwnerType      int16                `db:"event_owner_type"`
 	EventOwnerID        string               `db:"event_owner_id"`
 	EventAt             time.Time            `db:"event_at"`
+	EventClientAddress  string               `db:"event_client_address"`
+	EventTraceparent    string               `db:"event_traceparent"`
 	CreationDate        time.Time            `db:"creation_date"`
 	ChangeDate          time.Time            `db:"change_date"`
 }
@@ -130,6 +132,8 @@ func (q *Queries) SmsProvidersInsert(ctx context.Context, db DBTX, arg SmsProvid
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.CreationDate,
 		arg.ChangeDate,
 	)
@@ -139,8 +143,8 @@ func (q *Queries) SmsProvidersInsert(ctx context.Context, db DBTX, arg SmsProvid
 }
 
 const smsProvidersLeave = `-- name: SmsProvidersLeave :one
-UPDATE sms_providers t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
-WHERE t.instance_id = $10 AND t.id = $11
+UPDATE sms_providers t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $10, $11)
+WHERE t.instance_id = $12 AND t.id = $13
 RETURNING t.sequence
 `
 
@@ -154,6 +158,8 @@ type SmsProvidersLeaveParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 }
@@ -170,6 +176,8 @@ func (q *Queries) SmsProvidersLeave(ctx context.Context, db DBTX, arg SmsProvide
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.InstanceID,
 		arg.ID,
 	)
@@ -295,8 +303,8 @@ func (q *Queries) SmsProvidersTake(ctx context.Context, db DBTX, arg SmsProvider
 }
 
 const smsProvidersUpdate = `-- name: SmsProvidersUpdate :one
-UPDATE sms_providers t SET org_id = $1, provider_type = $2, name = $3, name_folded = $4, description = $5, state_policy = $6, sid = $7, token = $8, sender_number = $9, messaging_service_sid = $10, endpoint = $11, signing_key = $12, old_signing_key = $13, old_signing_key_until = $14, sequence = append_event($15, $16, $17, $18, $19, $20, $21, $22, $23::timestamptz), change_date = $24
-WHERE t.instance_id = $25 AND t.id = $26
+UPDATE sms_providers t SET org_id = $1, provider_type = $2, name = $3, name_folded = $4, description = $5, state_policy = $6, sid = $7, token = $8, sender_number = $9, messaging_service_sid = $10, endpoint = $11, signing_key = $12, old_signing_key = $13, old_signing_key_until = $14, sequence = append_event($15, $16, $17, $18, $19, $20, $21, $22, $23::timestamptz, $24, $25), change_date = $26
+WHERE t.instance_id = $27 AND t.id = $28
 RETURNING t.sequence
 `
 
@@ -324,6 +332,8 @@ type SmsProvidersUpdateParams struct {
 	EventOwnerType      int16                `db:"event_owner_type"`
 	EventOwnerID        string               `db:"event_owner_id"`
 	EventAt             time.Time            `db:"event_at"`
+	EventClientAddress  string               `db:"event_client_address"`
+	EventTraceparent    string               `db:"event_traceparent"`
 	ChangeDate          time.Time            `db:"change_date"`
 	InstanceID          string               `db:"instance_id"`
 	ID                  string               `db:"id"`
@@ -355,6 +365,8 @@ func (q *Queries) SmsProvidersUpdate(ctx context.Context, db DBTX, arg SmsProvid
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ChangeDate,
 		arg.InstanceID,
 		arg.ID,

@@ -77,7 +77,7 @@ func (q *Queries) SmtpProvidersHold(ctx context.Context, db DBTX, arg SmtpProvid
 
 const smtpProvidersInsert = `-- name: SmtpProvidersInsert :one
 INSERT INTO smtp_providers (instance_id, id, org_id, provider_type, name, name_folded, description, state_policy, sender_address, sender_name, reply_to_address, host, tls, auth, username, password, token_endpoint, client_id, client_secret, scopes, endpoint, signing_key, old_signing_key, old_signing_key_until, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, append_event($25, $26, $27, $28, $29, $30, $31, $32, $33::timestamptz), $34, $35)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, append_event($25, $26, $27, $28, $29, $30, $31, $32, $33::timestamptz, $34, $35), $36, $37)
 RETURNING sequence
 `
 
@@ -115,6 +115,8 @@ type SmtpProvidersInsertParams struct {
 	EventOwnerType     int16                `db:"event_owner_type"`
 	EventOwnerID       string               `db:"event_owner_id"`
 	EventAt            time.Time            `db:"event_at"`
+	EventClientAddress string               `db:"event_client_address"`
+	EventTraceparent   string               `db:"event_traceparent"`
 	CreationDate       time.Time            `db:"creation_date"`
 	ChangeDate         time.Time            `db:"change_date"`
 }
@@ -155,6 +157,8 @@ func (q *Queries) SmtpProvidersInsert(ctx context.Context, db DBTX, arg SmtpProv
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.CreationDate,
 		arg.ChangeDate,
 	)
@@ -164,8 +168,8 @@ func (q *Queries) SmtpProvidersInsert(ctx context.Context, db DBTX, arg SmtpProv
 }
 
 const smtpProvidersLeave = `-- name: SmtpProvidersLeave :one
-UPDATE smtp_providers t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
-WHERE t.instance_id = $10 AND t.id = $11
+UPDATE smtp_providers t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $10, $11)
+WHERE t.instance_id = $12 AND t.id = $13
 RETURNING t.sequence
 `
 
@@ -179,6 +183,8 @@ type SmtpProvidersLeaveParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 }
@@ -195,6 +201,8 @@ func (q *Queries) SmtpProvidersLeave(ctx context.Context, db DBTX, arg SmtpProvi
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.InstanceID,
 		arg.ID,
 	)
@@ -344,8 +352,8 @@ func (q *Queries) SmtpProvidersTake(ctx context.Context, db DBTX, arg SmtpProvid
 }
 
 const smtpProvidersUpdate = `-- name: SmtpProvidersUpdate :one
-UPDATE smtp_providers t SET org_id = $1, provider_type = $2, name = $3, name_folded = $4, description = $5, state_policy = $6, sender_address = $7, sender_name = $8, reply_to_address = $9, host = $10, tls = $11, auth = $12, username = $13, password = $14, token_endpoint = $15, client_id = $16, client_secret = $17, scopes = $18, endpoint = $19, signing_key = $20, old_signing_key = $21, old_signing_key_until = $22, sequence = append_event($23, $24, $25, $26, $27, $28, $29, $30, $31::timestamptz), change_date = $32
-WHERE t.instance_id = $33 AND t.id = $34
+UPDATE smtp_providers t SET org_id = $1, provider_type = $2, name = $3, name_folded = $4, description = $5, state_policy = $6, sender_address = $7, sender_name = $8, reply_to_address = $9, host = $10, tls = $11, auth = $12, username = $13, password = $14, token_endpoint = $15, client_id = $16, client_secret = $17, scopes = $18, endpoint = $19, signing_key = $20, old_signing_key = $21, old_signing_key_until = $22, sequence = append_event($23, $24, $25, $26, $27, $28, $29, $30, $31::timestamptz, $32, $33), change_date = $34
+WHERE t.instance_id = $35 AND t.id = $36
 RETURNING t.sequence
 `
 
@@ -381,6 +389,8 @@ type SmtpProvidersUpdateParams struct {
 	EventOwnerType     int16                `db:"event_owner_type"`
 	EventOwnerID       string               `db:"event_owner_id"`
 	EventAt            time.Time            `db:"event_at"`
+	EventClientAddress string               `db:"event_client_address"`
+	EventTraceparent   string               `db:"event_traceparent"`
 	ChangeDate         time.Time            `db:"change_date"`
 	InstanceID         string               `db:"instance_id"`
 	ID                 string               `db:"id"`
@@ -420,6 +430,8 @@ func (q *Queries) SmtpProvidersUpdate(ctx context.Context, db DBTX, arg SmtpProv
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ChangeDate,
 		arg.InstanceID,
 		arg.ID,

@@ -61,7 +61,7 @@ func (q *Queries) TargetsHold(ctx context.Context, db DBTX, arg TargetsHoldParam
 
 const targetsInsert = `-- name: TargetsInsert :one
 INSERT INTO targets (instance_id, id, name, name_folded, target_type, url, timeout_nanos, is_async, interrupt_on_error, sequence, creation_date, change_date, signing_key, old_signing_key, old_signing_key_until)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, append_event($10, $11, $12, $13, $14, $15, $16, $17, $18::timestamptz), $19, $20, $21, $22, $23)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, append_event($10, $11, $12, $13, $14, $15, $16, $17, $18::timestamptz, $19, $20), $21, $22, $23, $24, $25)
 RETURNING sequence
 `
 
@@ -84,6 +84,8 @@ type TargetsInsertParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	CreationDate       time.Time       `db:"creation_date"`
 	ChangeDate         time.Time       `db:"change_date"`
 	SigningKey         []byte          `db:"signing_key"`
@@ -112,6 +114,8 @@ func (q *Queries) TargetsInsert(ctx context.Context, db DBTX, arg TargetsInsertP
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.CreationDate,
 		arg.ChangeDate,
 		arg.SigningKey,
@@ -124,8 +128,8 @@ func (q *Queries) TargetsInsert(ctx context.Context, db DBTX, arg TargetsInsertP
 }
 
 const targetsLeave = `-- name: TargetsLeave :one
-UPDATE targets t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
-WHERE t.instance_id = $10 AND t.id = $11
+UPDATE targets t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $10, $11)
+WHERE t.instance_id = $12 AND t.id = $13
 RETURNING t.sequence
 `
 
@@ -139,6 +143,8 @@ type TargetsLeaveParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 }
@@ -155,6 +161,8 @@ func (q *Queries) TargetsLeave(ctx context.Context, db DBTX, arg TargetsLeavePar
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.InstanceID,
 		arg.ID,
 	)
@@ -265,8 +273,8 @@ func (q *Queries) TargetsTake(ctx context.Context, db DBTX, arg TargetsTakeParam
 }
 
 const targetsUpdate = `-- name: TargetsUpdate :one
-UPDATE targets t SET name = $1, name_folded = $2, target_type = $3, url = $4, timeout_nanos = $5, is_async = $6, interrupt_on_error = $7, sequence = append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz), change_date = $17, signing_key = $18, old_signing_key = $19, old_signing_key_until = $20
-WHERE t.instance_id = $21 AND t.id = $22
+UPDATE targets t SET name = $1, name_folded = $2, target_type = $3, url = $4, timeout_nanos = $5, is_async = $6, interrupt_on_error = $7, sequence = append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz, $17, $18), change_date = $19, signing_key = $20, old_signing_key = $21, old_signing_key_until = $22
+WHERE t.instance_id = $23 AND t.id = $24
 RETURNING t.sequence
 `
 
@@ -287,6 +295,8 @@ type TargetsUpdateParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	ChangeDate         time.Time       `db:"change_date"`
 	SigningKey         []byte          `db:"signing_key"`
 	OldSigningKey      []byte          `db:"old_signing_key"`
@@ -314,6 +324,8 @@ func (q *Queries) TargetsUpdate(ctx context.Context, db DBTX, arg TargetsUpdateP
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ChangeDate,
 		arg.SigningKey,
 		arg.OldSigningKey,

@@ -59,7 +59,7 @@ func (q *Queries) UserGrantsHold(ctx context.Context, db DBTX, arg UserGrantsHol
 
 const userGrantsInsert = `-- name: UserGrantsInsert :one
 INSERT INTO user_grants (instance_id, id, org_id, user_id, project_id, project_grant_id, role_keys, state, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, append_event($9, $10, $11, $12, $13, $14, $15, $16, $17::timestamptz), $18, $19)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, append_event($9, $10, $11, $12, $13, $14, $15, $16, $17::timestamptz, $18, $19), $20, $21)
 RETURNING sequence
 `
 
@@ -81,6 +81,8 @@ type UserGrantsInsertParams struct {
 	EventOwnerType     int16                   `db:"event_owner_type"`
 	EventOwnerID       string                  `db:"event_owner_id"`
 	EventAt            time.Time               `db:"event_at"`
+	EventClientAddress string                  `db:"event_client_address"`
+	EventTraceparent   string                  `db:"event_traceparent"`
 	CreationDate       time.Time               `db:"creation_date"`
 	ChangeDate         time.Time               `db:"change_date"`
 }
@@ -105,6 +107,8 @@ func (q *Queries) UserGrantsInsert(ctx context.Context, db DBTX, arg UserGrantsI
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.CreationDate,
 		arg.ChangeDate,
 	)
@@ -114,8 +118,8 @@ func (q *Queries) UserGrantsInsert(ctx context.Context, db DBTX, arg UserGrantsI
 }
 
 const userGrantsLeave = `-- name: UserGrantsLeave :one
-UPDATE user_grants t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
-WHERE t.instance_id = $10 AND t.id = $11
+UPDATE user_grants t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $10, $11)
+WHERE t.instance_id = $12 AND t.id = $13
 RETURNING t.sequence
 `
 
@@ -129,6 +133,8 @@ type UserGrantsLeaveParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 }
@@ -145,6 +151,8 @@ func (q *Queries) UserGrantsLeave(ctx context.Context, db DBTX, arg UserGrantsLe
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.InstanceID,
 		arg.ID,
 	)
@@ -243,8 +251,8 @@ func (q *Queries) UserGrantsTake(ctx context.Context, db DBTX, arg UserGrantsTak
 }
 
 const userGrantsUpdate = `-- name: UserGrantsUpdate :one
-UPDATE user_grants t SET org_id = $1, user_id = $2, project_id = $3, project_grant_id = $4, role_keys = $5, state = $6, sequence = append_event($7, $8, $9, $10, $11, $12, $13, $14, $15::timestamptz), change_date = $16
-WHERE t.instance_id = $17 AND t.id = $18
+UPDATE user_grants t SET org_id = $1, user_id = $2, project_id = $3, project_grant_id = $4, role_keys = $5, state = $6, sequence = append_event($7, $8, $9, $10, $11, $12, $13, $14, $15::timestamptz, $16, $17), change_date = $18
+WHERE t.instance_id = $19 AND t.id = $20
 RETURNING t.sequence
 `
 
@@ -264,6 +272,8 @@ type UserGrantsUpdateParams struct {
 	EventOwnerType     int16                   `db:"event_owner_type"`
 	EventOwnerID       string                  `db:"event_owner_id"`
 	EventAt            time.Time               `db:"event_at"`
+	EventClientAddress string                  `db:"event_client_address"`
+	EventTraceparent   string                  `db:"event_traceparent"`
 	ChangeDate         time.Time               `db:"change_date"`
 	InstanceID         string                  `db:"instance_id"`
 	ID                 string                  `db:"id"`
@@ -287,6 +297,8 @@ func (q *Queries) UserGrantsUpdate(ctx context.Context, db DBTX, arg UserGrantsU
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ChangeDate,
 		arg.InstanceID,
 		arg.ID,

@@ -57,7 +57,7 @@ func (q *Queries) UserMetadataHold(ctx context.Context, db DBTX, arg UserMetadat
 
 const userMetadataInsert = `-- name: UserMetadataInsert :one
 INSERT INTO user_metadata (instance_id, user_id, id, id_folded, org_id, value, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, append_event($7, $8, $9, $10, $11, $12, $13, $14, $15::timestamptz), $16, $17)
+VALUES ($1, $2, $3, $4, $5, $6, append_event($7, $8, $9, $10, $11, $12, $13, $14, $15::timestamptz, $16, $17), $18, $19)
 RETURNING sequence
 `
 
@@ -77,6 +77,8 @@ type UserMetadataInsertParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	CreationDate       time.Time       `db:"creation_date"`
 	ChangeDate         time.Time       `db:"change_date"`
 }
@@ -99,6 +101,8 @@ func (q *Queries) UserMetadataInsert(ctx context.Context, db DBTX, arg UserMetad
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.CreationDate,
 		arg.ChangeDate,
 	)
@@ -108,8 +112,8 @@ func (q *Queries) UserMetadataInsert(ctx context.Context, db DBTX, arg UserMetad
 }
 
 const userMetadataLeave = `-- name: UserMetadataLeave :one
-UPDATE user_metadata t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
-WHERE t.instance_id = $10 AND t.id = $11 AND t.user_id = $12
+UPDATE user_metadata t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $10, $11)
+WHERE t.instance_id = $12 AND t.id = $13 AND t.user_id = $14
 RETURNING t.sequence
 `
 
@@ -123,6 +127,8 @@ type UserMetadataLeaveParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 	UserID             string          `db:"user_id"`
@@ -140,6 +146,8 @@ func (q *Queries) UserMetadataLeave(ctx context.Context, db DBTX, arg UserMetada
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.InstanceID,
 		arg.ID,
 		arg.UserID,
@@ -236,8 +244,8 @@ func (q *Queries) UserMetadataTake(ctx context.Context, db DBTX, arg UserMetadat
 }
 
 const userMetadataUpdate = `-- name: UserMetadataUpdate :one
-UPDATE user_metadata t SET id_folded = $1, org_id = $2, value = $3, sequence = append_event($4, $5, $6, $7, $8, $9, $10, $11, $12::timestamptz), change_date = $13
-WHERE t.instance_id = $14 AND t.id = $15 AND t.user_id = $16
+UPDATE user_metadata t SET id_folded = $1, org_id = $2, value = $3, sequence = append_event($4, $5, $6, $7, $8, $9, $10, $11, $12::timestamptz, $13, $14), change_date = $15
+WHERE t.instance_id = $16 AND t.id = $17 AND t.user_id = $18
 RETURNING t.sequence
 `
 
@@ -254,6 +262,8 @@ type UserMetadataUpdateParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	ChangeDate         time.Time       `db:"change_date"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
@@ -275,6 +285,8 @@ func (q *Queries) UserMetadataUpdate(ctx context.Context, db DBTX, arg UserMetad
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ChangeDate,
 		arg.InstanceID,
 		arg.ID,

@@ -60,7 +60,7 @@ func (q *Queries) UserSchemasHold(ctx context.Context, db DBTX, arg UserSchemasH
 
 const userSchemasInsert = `-- name: UserSchemasInsert :one
 INSERT INTO user_schemas (instance_id, id, type, type_folded, schema, revision, possible_authenticators, state, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, append_event($9, $10, $11, $12, $13, $14, $15, $16, $17::timestamptz), $18, $19)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, append_event($9, $10, $11, $12, $13, $14, $15, $16, $17::timestamptz, $18, $19), $20, $21)
 RETURNING sequence
 `
 
@@ -82,6 +82,8 @@ type UserSchemasInsertParams struct {
 	EventOwnerType         int16                        `db:"event_owner_type"`
 	EventOwnerID           string                       `db:"event_owner_id"`
 	EventAt                time.Time                    `db:"event_at"`
+	EventClientAddress     string                       `db:"event_client_address"`
+	EventTraceparent       string                       `db:"event_traceparent"`
 	CreationDate           time.Time                    `db:"creation_date"`
 	ChangeDate             time.Time                    `db:"change_date"`
 }
@@ -106,6 +108,8 @@ func (q *Queries) UserSchemasInsert(ctx context.Context, db DBTX, arg UserSchema
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.CreationDate,
 		arg.ChangeDate,
 	)
@@ -115,8 +119,8 @@ func (q *Queries) UserSchemasInsert(ctx context.Context, db DBTX, arg UserSchema
 }
 
 const userSchemasLeave = `-- name: UserSchemasLeave :one
-UPDATE user_schemas t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
-WHERE t.instance_id = $10 AND t.id = $11
+UPDATE user_schemas t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $10, $11)
+WHERE t.instance_id = $12 AND t.id = $13
 RETURNING t.sequence
 `
 
@@ -130,6 +134,8 @@ type UserSchemasLeaveParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 }
@@ -146,6 +152,8 @@ func (q *Queries) UserSchemasLeave(ctx context.Context, db DBTX, arg UserSchemas
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.InstanceID,
 		arg.ID,
 	)
@@ -244,8 +252,8 @@ func (q *Queries) UserSchemasTake(ctx context.Context, db DBTX, arg UserSchemasT
 }
 
 const userSchemasUpdate = `-- name: UserSchemasUpdate :one
-UPDATE user_schemas t SET type = $1, type_folded = $2, schema = $3, revision = $4, possible_authenticators = $5, state = $6, sequence = append_event($7, $8, $9, $10, $11, $12, $13, $14, $15::timestamptz), change_date = $16
-WHERE t.instance_id = $17 AND t.id = $18
+UPDATE user_schemas t SET type = $1, type_folded = $2, schema = $3, revision = $4, possible_authenticators = $5, state = $6, sequence = append_event($7, $8, $9, $10, $11, $12, $13, $14, $15::timestamptz, $16, $17), change_date = $18
+WHERE t.instance_id = $19 AND t.id = $20
 RETURNING t.sequence
 `
 
@@ -265,6 +273,8 @@ type UserSchemasUpdateParams struct {
 	EventOwnerType         int16                        `db:"event_owner_type"`
 	EventOwnerID           string                       `db:"event_owner_id"`
 	EventAt                time.Time                    `db:"event_at"`
+	EventClientAddress     string                       `db:"event_client_address"`
+	EventTraceparent       string                       `db:"event_traceparent"`
 	ChangeDate             time.Time                    `db:"change_date"`
 	InstanceID             string                       `db:"instance_id"`
 	ID                     string                       `db:"id"`
@@ -288,6 +298,8 @@ func (q *Queries) UserSchemasUpdate(ctx context.Context, db DBTX, arg UserSchema
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ChangeDate,
 		arg.InstanceID,
 		arg.ID,

@@ -101,7 +101,7 @@ func (q *Queries) UsersHold(ctx context.Context, db DBTX, arg UsersHoldParams) (
 
 const usersInsert = `-- name: UsersInsert :one
 INSERT INTO users (instance_id, id, org_id, user_type, state, username, username_folded, given_name, family_name, middle_name, nick_name, display_name, display_name_folded, preferred_language, profile_url, picture_url, website_url, gender, birthdate, zoneinfo, street_address, locality, region, postal_code, country, email, email_folded, is_email_verified, is_email_proven, phone, is_phone_verified, password_hash, password_changed, password_change_required, failed_password_attempts, failed_password_until, failed_otp_attempts, failed_otp_until, generation, description, access_token_type, secret_hash, old_secret_hash, old_secret_until, schema_id, schema_revision, data, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45, $46, $47, append_event($48, $49, $50, $51, $52, $53, $54, $55, $56::timestamptz), $57, $58)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45, $46, $47, append_event($48, $49, $50, $51, $52, $53, $54, $55, $56::timestamptz, $57, $58), $59, $60)
 RETURNING sequence
 `
 
@@ -162,6 +162,8 @@ type UsersInsertParams struct {
 	EventOwnerType         int16                    `db:"event_owner_type"`
 	EventOwnerID           string                   `db:"event_owner_id"`
 	EventAt                time.Time                `db:"event_at"`
+	EventClientAddress     string                   `db:"event_client_address"`
+	EventTraceparent       string                   `db:"event_traceparent"`
 	CreationDate           time.Time                `db:"creation_date"`
 	ChangeDate             time.Time                `db:"change_date"`
 }
@@ -225,6 +227,8 @@ func (q *Queries) UsersInsert(ctx context.Context, db DBTX, arg UsersInsertParam
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.CreationDate,
 		arg.ChangeDate,
 	)
@@ -234,8 +238,8 @@ func (q *Queries) UsersInsert(ctx context.Context, db DBTX, arg UsersInsertParam
 }
 
 const usersLeave = `-- name: UsersLeave :one
-UPDATE users t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
-WHERE t.instance_id = $10 AND t.id = $11
+UPDATE users t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $10, $11)
+WHERE t.instance_id = $12 AND t.id = $13
 RETURNING t.sequence
 `
 
@@ -249,6 +253,8 @@ type UsersLeaveParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	EventClientAddress string          `db:"event_client_address"`
+	EventTraceparent   string          `db:"event_traceparent"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 }
@@ -265,6 +271,8 @@ func (q *Queries) UsersLeave(ctx context.Context, db DBTX, arg UsersLeaveParams)
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.InstanceID,
 		arg.ID,
 	)
@@ -486,8 +494,8 @@ func (q *Queries) UsersTake(ctx context.Context, db DBTX, arg UsersTakeParams) (
 }
 
 const usersUpdate = `-- name: UsersUpdate :one
-UPDATE users t SET org_id = $1, user_type = $2, state = $3, username = $4, username_folded = $5, given_name = $6, family_name = $7, middle_name = $8, nick_name = $9, display_name = $10, display_name_folded = $11, preferred_language = $12, profile_url = $13, picture_url = $14, website_url = $15, gender = $16, birthdate = $17, zoneinfo = $18, street_address = $19, locality = $20, region = $21, postal_code = $22, country = $23, email = $24, email_folded = $25, is_email_verified = $26, is_email_proven = $27, phone = $28, is_phone_verified = $29, password_hash = $30, password_changed = $31, password_change_required = $32, failed_password_attempts = $33, failed_password_until = $34, failed_otp_attempts = $35, failed_otp_until = $36, generation = greatest(t.generation, $37), description = $38, access_token_type = $39, secret_hash = $40, old_secret_hash = $41, old_secret_until = $42, schema_id = $43, schema_revision = $44, data = $45, sequence = append_event($46, $47, $48, $49, $50, $51, $52, $53, $54::timestamptz), change_date = $55
-WHERE t.instance_id = $56 AND t.id = $57
+UPDATE users t SET org_id = $1, user_type = $2, state = $3, username = $4, username_folded = $5, given_name = $6, family_name = $7, middle_name = $8, nick_name = $9, display_name = $10, display_name_folded = $11, preferred_language = $12, profile_url = $13, picture_url = $14, website_url = $15, gender = $16, birthdate = $17, zoneinfo = $18, street_address = $19, locality = $20, region = $21, postal_code = $22, country = $23, email = $24, email_folded = $25, is_email_verified = $26, is_email_proven = $27, phone = $28, is_phone_verified = $29, password_hash = $30, password_changed = $31, password_change_required = $32, failed_password_attempts = $33, failed_password_until = $34, failed_otp_attempts = $35, failed_otp_until = $36, generation = greatest(t.generation, $37), description = $38, access_token_type = $39, secret_hash = $40, old_secret_hash = $41, old_secret_until = $42, schema_id = $43, schema_revision = $44, data = $45, sequence = append_event($46, $47, $48, $49, $50, $51, $52, $53, $54::timestamptz, $55, $56), change_date = $57
+WHERE t.instance_id = $58 AND t.id = $59
 RETURNING t.sequence
 `
 
@@ -546,6 +554,8 @@ type UsersUpdateParams struct {
 	EventOwnerType         int16                    `db:"event_owner_type"`
 	EventOwnerID           string                   `db:"event_owner_id"`
 	EventAt                time.Time                `db:"event_at"`
+	EventClientAddress     string                   `db:"event_client_address"`
+	EventTraceparent       string                   `db:"event_traceparent"`
 	ChangeDate             time.Time                `db:"change_date"`
 	InstanceID             string                   `db:"instance_id"`
 	ID                     string                   `db:"id"`
@@ -608,6 +618,8 @@ func (q *Queries) UsersUpdate(ctx context.Context, db DBTX, arg UsersUpdateParam
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.EventClientAddress,
+		arg.EventTraceparent,
 		arg.ChangeDate,
 		arg.InstanceID,
 		arg.ID,

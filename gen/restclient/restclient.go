@@ -4003,6 +4003,9 @@ type GetEvent struct {
 	// AggregateType The kind of the object, for example user.
 	AggregateType string `json:"aggregateType"`
 
+	// ClientAddress The address, of IPv4 or IPv6, that the request came from which caused it, as the proxies tell it that the installation trusts. Empty for what the product does by itself.
+	ClientAddress string `json:"clientAddress"`
+
 	// CreationDate When it happened.
 	CreationDate time.Time `json:"creationDate"`
 
@@ -4017,6 +4020,9 @@ type GetEvent struct {
 
 	// Sequence Its place among all events; grows with each one.
 	Sequence string `json:"sequence"`
+
+	// Traceparent Where that request stands in a trace (W3C Trace Context), if it was part of one.
+	Traceparent string `json:"traceparent"`
 
 	// Type What happened, for example user.human.added.
 	Type string `json:"type"`

@@ -130,6 +130,8 @@ func (Apps) Insert(ctx context.Context, conn db.DBTX, r *db.App, e event.Record)
 		EventOwnerType:           e.OwnerType,
 		EventOwnerID:             e.OwnerID,
 		EventAt:                  e.At,
+		EventClientAddress:       e.ClientAddress,
+		EventTraceparent:         e.Traceparent,
 		CreationDate:             r.CreationDate,
 		ChangeDate:               r.ChangeDate,
 	})
@@ -174,6 +176,8 @@ func (Apps) Update(ctx context.Context, conn db.DBTX, r *db.App, e event.Record)
 		EventOwnerType:           e.OwnerType,
 		EventOwnerID:             e.OwnerID,
 		EventAt:                  e.At,
+		EventClientAddress:       e.ClientAddress,
+		EventTraceparent:         e.Traceparent,
 		ChangeDate:               r.ChangeDate,
 		InstanceID:               r.InstanceID,
 		ID:                       r.ID,
@@ -193,6 +197,8 @@ func (Apps) Delete(ctx context.Context, conn db.DBTX, key resource.Key, e event.
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		InstanceID:         key.InstanceID,
 		ID:                 key.ID,
 	})

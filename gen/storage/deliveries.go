@@ -24,7 +24,7 @@ func (Deliveries) Facts() *resource.Facts { return factsDeliveries }
 
 var factsDeliveries = &resource.Facts{
 	Table: "deliveries", Kind: "delivery",
-	Select: `SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date FROM deliveries t`,
+	Select: `SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date, t.traceparent FROM deliveries t`,
 	Org:    "", Project: "", ProjectGrant: "", User: "", Reader: "",
 	System: false, OfUsers: false,
 	Remembered: false, RememberedNew: false,
@@ -80,7 +80,7 @@ func (Deliveries) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, ke
 
 // Scan reads a row of a search, and the total that comes with it.
 func (Deliveries) Scan(rows v5.Rows, r *db.Delivery, total *int64) error {
-	return rows.Scan(&r.InstanceID, &r.ID, &r.Target, &r.Execution, &r.DeliveredType, &r.DeliveredSequence, &r.ObjectType, &r.ObjectID, &r.Position, &r.State, &r.DeadReason, &r.Attempts, &r.AllAttempts, &r.QueuedDate, &r.NextAttempt, &r.Body, &r.Sequence, &r.CreationDate, &r.ChangeDate, total)
+	return rows.Scan(&r.InstanceID, &r.ID, &r.Target, &r.Execution, &r.DeliveredType, &r.DeliveredSequence, &r.ObjectType, &r.ObjectID, &r.Position, &r.State, &r.DeadReason, &r.Attempts, &r.AllAttempts, &r.QueuedDate, &r.NextAttempt, &r.Body, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.Traceparent, total)
 }
 
 // Insert stores a new row and appends its event.
@@ -111,8 +111,11 @@ func (Deliveries) Insert(ctx context.Context, conn db.DBTX, r *db.Delivery, e ev
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		CreationDate:       r.CreationDate,
 		ChangeDate:         r.ChangeDate,
+		Traceparent:        r.Traceparent,
 	})
 	return err
 }
@@ -143,7 +146,10 @@ func (Deliveries) Update(ctx context.Context, conn db.DBTX, r *db.Delivery, e ev
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		ChangeDate:         r.ChangeDate,
+		Traceparent:        r.Traceparent,
 		InstanceID:         r.InstanceID,
 		ID:                 r.ID,
 	})
@@ -162,6 +168,8 @@ func (Deliveries) Delete(ctx context.Context, conn db.DBTX, key resource.Key, e 
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		InstanceID:         key.InstanceID,
 		ID:                 key.ID,
 	})
@@ -191,7 +199,8 @@ func (Deliveries) Differs(a, b *db.Delivery) bool {
 		a.Body != b.Body ||
 		a.Sequence != b.Sequence ||
 		!a.CreationDate.Equal(b.CreationDate) ||
-		!a.ChangeDate.Equal(b.ChangeDate)
+		!a.ChangeDate.Equal(b.ChangeDate) ||
+		a.Traceparent != b.Traceparent
 }
 
 // Record sets the fields of an event that are not set: all of a row that is new or

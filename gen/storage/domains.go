@@ -106,6 +106,8 @@ func (Domains) Insert(ctx context.Context, conn db.DBTX, r *db.Domain, e event.R
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		CreationDate:       r.CreationDate,
 		ChangeDate:         r.ChangeDate,
 	})
@@ -132,6 +134,8 @@ func (Domains) Update(ctx context.Context, conn db.DBTX, r *db.Domain, e event.R
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		ChangeDate:         r.ChangeDate,
 		InstanceID:         r.InstanceID,
 		ID:                 r.ID,
@@ -151,6 +155,8 @@ func (Domains) Delete(ctx context.Context, conn db.DBTX, key resource.Key, e eve
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		InstanceID:         key.InstanceID,
 		ID:                 key.ID,
 	})

@@ -103,6 +103,8 @@ func (IdpLinks) Insert(ctx context.Context, conn db.DBTX, r *db.IdpLink, e event
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		CreationDate:       r.CreationDate,
 		ChangeDate:         r.ChangeDate,
 	})
@@ -127,6 +129,8 @@ func (IdpLinks) Update(ctx context.Context, conn db.DBTX, r *db.IdpLink, e event
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		ChangeDate:         r.ChangeDate,
 		InstanceID:         r.InstanceID,
 		ID:                 r.ID,
@@ -146,6 +150,8 @@ func (IdpLinks) Delete(ctx context.Context, conn db.DBTX, key resource.Key, e ev
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		InstanceID:         key.InstanceID,
 		ID:                 key.ID,
 	})

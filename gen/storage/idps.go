@@ -126,6 +126,8 @@ func (Idps) Insert(ctx context.Context, conn db.DBTX, r *db.Idp, e event.Record)
 		EventOwnerType:        e.OwnerType,
 		EventOwnerID:          e.OwnerID,
 		EventAt:               e.At,
+		EventClientAddress:    e.ClientAddress,
+		EventTraceparent:      e.Traceparent,
 		CreationDate:          r.CreationDate,
 		ChangeDate:            r.ChangeDate,
 	})
@@ -169,6 +171,8 @@ func (Idps) Update(ctx context.Context, conn db.DBTX, r *db.Idp, e event.Record)
 		EventOwnerType:        e.OwnerType,
 		EventOwnerID:          e.OwnerID,
 		EventAt:               e.At,
+		EventClientAddress:    e.ClientAddress,
+		EventTraceparent:      e.Traceparent,
 		ChangeDate:            r.ChangeDate,
 		InstanceID:            r.InstanceID,
 		ID:                    r.ID,
@@ -188,6 +192,8 @@ func (Idps) Delete(ctx context.Context, conn db.DBTX, key resource.Key, e event.
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		InstanceID:         key.InstanceID,
 		ID:                 key.ID,
 	})

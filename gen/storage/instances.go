@@ -99,6 +99,8 @@ func (Instances) Insert(ctx context.Context, conn db.DBTX, r *db.InstanceRow, e 
 		EventOwnerType:                         e.OwnerType,
 		EventOwnerID:                           e.OwnerID,
 		EventAt:                                e.At,
+		EventClientAddress:                     e.ClientAddress,
+		EventTraceparent:                       e.Traceparent,
 		CreationDate:                           r.CreationDate,
 		ChangeDate:                             r.ChangeDate,
 		SmtpSenderAddressMatchesInstanceDomain: r.SmtpSenderAddressMatchesInstanceDomain,
@@ -125,6 +127,8 @@ func (Instances) Update(ctx context.Context, conn db.DBTX, r *db.InstanceRow, e 
 		EventOwnerType:                         e.OwnerType,
 		EventOwnerID:                           e.OwnerID,
 		EventAt:                                e.At,
+		EventClientAddress:                     e.ClientAddress,
+		EventTraceparent:                       e.Traceparent,
 		ChangeDate:                             r.ChangeDate,
 		SmtpSenderAddressMatchesInstanceDomain: r.SmtpSenderAddressMatchesInstanceDomain,
 		ID:                                     r.ID,
@@ -144,6 +148,8 @@ func (Instances) Delete(ctx context.Context, conn db.DBTX, key resource.Key, e e
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		ID:                 key.ID,
 	})
 	if err != nil {

@@ -101,6 +101,8 @@ func (MachineKeys) Insert(ctx context.Context, conn db.DBTX, r *db.MachineKey, e
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		CreationDate:       r.CreationDate,
 		ChangeDate:         r.ChangeDate,
 	})
@@ -123,6 +125,8 @@ func (MachineKeys) Update(ctx context.Context, conn db.DBTX, r *db.MachineKey, e
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		ChangeDate:         r.ChangeDate,
 		InstanceID:         r.InstanceID,
 		ID:                 r.ID,
@@ -142,6 +146,8 @@ func (MachineKeys) Delete(ctx context.Context, conn db.DBTX, key resource.Key, e
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		InstanceID:         key.InstanceID,
 		ID:                 key.ID,
 	})

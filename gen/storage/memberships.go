@@ -104,6 +104,8 @@ func (Memberships) Insert(ctx context.Context, conn db.DBTX, r *db.Membership, e
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		CreationDate:       r.CreationDate,
 		ChangeDate:         r.ChangeDate,
 	})
@@ -129,6 +131,8 @@ func (Memberships) Update(ctx context.Context, conn db.DBTX, r *db.Membership, e
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		ChangeDate:         r.ChangeDate,
 		InstanceID:         r.InstanceID,
 		ID:                 r.ID,
@@ -148,6 +152,8 @@ func (Memberships) Delete(ctx context.Context, conn db.DBTX, key resource.Key, e
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		InstanceID:         key.InstanceID,
 		ID:                 key.ID,
 	})

@@ -109,6 +109,8 @@ func (Projects) Insert(ctx context.Context, conn db.DBTX, r *db.Project, e event
 		EventOwnerType:       e.OwnerType,
 		EventOwnerID:         e.OwnerID,
 		EventAt:              e.At,
+		EventClientAddress:   e.ClientAddress,
+		EventTraceparent:     e.Traceparent,
 		CreationDate:         r.CreationDate,
 		ChangeDate:           r.ChangeDate,
 	})
@@ -135,6 +137,8 @@ func (Projects) Update(ctx context.Context, conn db.DBTX, r *db.Project, e event
 		EventOwnerType:       e.OwnerType,
 		EventOwnerID:         e.OwnerID,
 		EventAt:              e.At,
+		EventClientAddress:   e.ClientAddress,
+		EventTraceparent:     e.Traceparent,
 		ChangeDate:           r.ChangeDate,
 		InstanceID:           r.InstanceID,
 		ID:                   r.ID,
@@ -154,6 +158,8 @@ func (Projects) Delete(ctx context.Context, conn db.DBTX, key resource.Key, e ev
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		InstanceID:         key.InstanceID,
 		ID:                 key.ID,
 	})

@@ -106,6 +106,8 @@ func (UserGrants) Insert(ctx context.Context, conn db.DBTX, r *db.UserGrant, e e
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		CreationDate:       r.CreationDate,
 		ChangeDate:         r.ChangeDate,
 	})
@@ -130,6 +132,8 @@ func (UserGrants) Update(ctx context.Context, conn db.DBTX, r *db.UserGrant, e e
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		ChangeDate:         r.ChangeDate,
 		InstanceID:         r.InstanceID,
 		ID:                 r.ID,
@@ -149,6 +153,8 @@ func (UserGrants) Delete(ctx context.Context, conn db.DBTX, key resource.Key, e 
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		InstanceID:         key.InstanceID,
 		ID:                 key.ID,
 	})

@@ -106,6 +106,8 @@ func (UserSchemas) Insert(ctx context.Context, conn db.DBTX, r *db.UserSchema, e
 		EventOwnerType:         e.OwnerType,
 		EventOwnerID:           e.OwnerID,
 		EventAt:                e.At,
+		EventClientAddress:     e.ClientAddress,
+		EventTraceparent:       e.Traceparent,
 		CreationDate:           r.CreationDate,
 		ChangeDate:             r.ChangeDate,
 	})
@@ -131,6 +133,8 @@ func (UserSchemas) Update(ctx context.Context, conn db.DBTX, r *db.UserSchema, e
 		EventOwnerType:         e.OwnerType,
 		EventOwnerID:           e.OwnerID,
 		EventAt:                e.At,
+		EventClientAddress:     e.ClientAddress,
+		EventTraceparent:       e.Traceparent,
 		ChangeDate:             r.ChangeDate,
 		InstanceID:             r.InstanceID,
 		ID:                     r.ID,
@@ -150,6 +154,8 @@ func (UserSchemas) Delete(ctx context.Context, conn db.DBTX, key resource.Key, e
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		InstanceID:         key.InstanceID,
 		ID:                 key.ID,
 	})

@@ -156,6 +156,8 @@ func (Users) Insert(ctx context.Context, conn db.DBTX, r *db.UserRow, e event.Re
 		EventOwnerType:         e.OwnerType,
 		EventOwnerID:           e.OwnerID,
 		EventAt:                e.At,
+		EventClientAddress:     e.ClientAddress,
+		EventTraceparent:       e.Traceparent,
 		CreationDate:           r.CreationDate,
 		ChangeDate:             r.ChangeDate,
 	})
@@ -222,6 +224,8 @@ func (Users) Update(ctx context.Context, conn db.DBTX, r *db.UserRow, e event.Re
 		EventOwnerType:         e.OwnerType,
 		EventOwnerID:           e.OwnerID,
 		EventAt:                e.At,
+		EventClientAddress:     e.ClientAddress,
+		EventTraceparent:       e.Traceparent,
 		ChangeDate:             r.ChangeDate,
 		InstanceID:             r.InstanceID,
 		ID:                     r.ID,
@@ -241,6 +245,8 @@ func (Users) Delete(ctx context.Context, conn db.DBTX, key resource.Key, e event
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		EventClientAddress: e.ClientAddress,
+		EventTraceparent:   e.Traceparent,
 		InstanceID:         key.InstanceID,
 		ID:                 key.ID,
 	})

@@ -10,6 +10,14 @@ import (
 	"github.com/writ-id/writ/impl/oidc/metadata"
 )
 
+// What pages may read of an answer and send with a request: of REST, of the provider, and
+// of gRPC-web and Connect.
+const (
+	exposed  = "WWW-Authenticate, X-Request-Id, Retry-After, Content-Range, Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin"
+	sendable = "Authorization, Content-Type, X-Request-Id, Traceparent, Tracestate, Range, Writ-Context, Writ-Skip-Executions, " +
+		"X-Grpc-Web, X-User-Agent, Grpc-Timeout, Connect-Protocol-Version, Connect-Timeout-Ms"
+)
+
 // maxOrigin bounds the origins that are looked up.
 const maxOrigin = 300
 
@@ -39,13 +47,13 @@ func (s *Server) CORS(w http.ResponseWriter, r *http.Request) bool {
 	}
 	if s.mayRead(r, origin) {
 		header.Set("Access-Control-Allow-Origin", origin)
-		header.Set("Access-Control-Expose-Headers", "WWW-Authenticate, X-Request-Id")
+		header.Set("Access-Control-Expose-Headers", exposed)
 	}
 	if !preflight {
 		return false
 	}
 	if header.Get("Access-Control-Allow-Origin") != "" {
-		allow(header, "GET, POST, PUT, PATCH, DELETE", "Authorization, Content-Type, X-Request-Id, X-Grpc-Web, X-User-Agent, Grpc-Timeout, Connect-Protocol-Version, Connect-Timeout-Ms")
+		allow(header, "GET, POST, PUT, PATCH, DELETE", sendable)
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return true

@@ -4,15 +4,19 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/writ-id/writ/impl/core/compress"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/telemetry"
 )
 
 // exchange is an HTTP request under way and what its access line will say. It
@@ -94,7 +98,7 @@ func isProbe(path string) bool {
 // logExchange writes the access line of an HTTP request. Nothing that the request
 // brought is in it but its ID, which is plain: paths and queries hold what people
 // put there.
-func (s *Server) logExchange(ctx context.Context, e *exchange, method string, begun time.Time) {
+func (s *Server) logExchange(ctx context.Context, e *exchange, method string, begun time.Time, served telemetry.Served) {
 	level := s.AccessLevel
 	if e.status == 0 {
 		e.status = http.StatusOK
@@ -103,8 +107,10 @@ func (s *Server) logExchange(ctx context.Context, e *exchange, method string, be
 		level = min(level, slog.LevelDebug)
 	}
 	e.finish()
+	method = knownMethod(method)
+	served.End(ctx, method, e.request.Route, e.status, e.request.Reason, e.request.Statements.Load())
 	if s.Logger.Enabled(ctx, level) {
-		s.writeAccess(ctx, level, &e.request, knownMethod(method), slog.Int("status", e.status), begun)
+		s.writeAccess(ctx, level, &e.request, slog.String("http.request.method", method), slog.Int("http.response.status_code", e.status), begun)
 	}
 }
 
@@ -112,41 +118,87 @@ func (s *Server) logExchange(ctx context.Context, e *exchange, method string, be
 // gives the call its ID, so that the chain logs the same one.
 func (s *Server) logCall(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	begun := time.Now()
-	request := policy.RequestFrom(ctx)
-	request.ID, request.Route = plainID(request.ID, s.NewID), info.FullMethod
+	request, trusted := s.requestOf(ctx)
+	request.Route = info.FullMethod
+	ctx, served, traceparent := s.Telemetry.ServeCall(ctx, request.Traceparent, trusted)
+	request.Traceparent = traceparent
 	res, err := next(policy.WithRequest(ctx, request), req)
+	served.EndCall(ctx, info.FullMethod, status.Code(err).String(), request.Reason, request.Statements.Load())
 	level := s.AccessLevel
 	if request.Route == "/grpc.health.v1.Health/Check" && err == nil {
 		level = min(level, slog.LevelDebug)
 	}
 	if s.Logger.Enabled(ctx, level) {
-		s.writeAccess(ctx, level, request, "gRPC", slog.String("code", status.Code(err).String()), begun)
+		s.writeAccess(ctx, level, request, native, slog.String("rpc.response.status_code", status.Code(err).String()), begun)
 	}
 	return res, err
+}
+
+// requestOf is the request of a native gRPC call, and whether it came from whom its headers
+// are believed.
+func (s *Server) requestOf(ctx context.Context) (request *policy.Request, trusted bool) {
+	request = policy.RequestFrom(ctx)
+	request.Traceparent = telemetry.Valid(request.Traceparent)
+	request.ID = plainID(request.ID, s.NewID)
+	if from, ok := peer.FromContext(ctx); ok {
+		at := s.Proxies.of(from.Addr.String(), request.Host, func(name string) []string { return metadata.ValueFromIncomingContext(ctx, name) })
+		request.ClientAddress, request.Host, trusted = at.from, at.host, at.trusted
+	}
+	return request, trusted || s.Dev != nil
 }
 
 // logStream is logCall for what streams, which only reflection and health do, and
 // for methods that are not served.
 func (s *Server) logStream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	begun := time.Now()
-	request := policy.RequestFrom(stream.Context())
-	request.ID = plainID(request.ID, s.NewID)
+	request, _ := s.requestOf(stream.Context())
 	if info.FullMethod != "" && info.IsServerStream && strings.HasPrefix(info.FullMethod, "/grpc.") {
 		request.Route = info.FullMethod
 	}
 	err := next(service, stream)
 	if s.Logger.Enabled(stream.Context(), s.AccessLevel) {
-		s.writeAccess(stream.Context(), s.AccessLevel, request, "gRPC", slog.String("code", status.Code(err).String()), begun)
+		s.writeAccess(stream.Context(), s.AccessLevel, request, native, slog.String("rpc.response.status_code", status.Code(err).String()), begun)
 	}
 	return err
 }
 
-func (s *Server) writeAccess(ctx context.Context, level slog.Level, request *policy.Request, method string, outcome slog.Attr, begun time.Time) {
+func (s *Server) writeAccess(ctx context.Context, level slog.Level, request *policy.Request, method, outcome slog.Attr, begun time.Time) {
 	s.Logger.LogAttrs(ctx, level, "request",
-		slog.String("method", method), slog.String("route", request.Route), outcome,
+		method, slog.String("http.route", request.Route), outcome,
 		slog.Int64("duration_us", time.Since(begun).Microseconds()),
-		slog.String("request_id", request.ID), known("instance", request.Instance), known("client", request.Client),
-		known("user", request.User), known("reason", request.Reason))
+		slog.String("request_id", request.ID), known("trace_id", traceID(request.Traceparent)), known("client.address", s.shown(request.ClientAddress)),
+		known("writ.instance.id", request.Instance), known("writ.client.id", request.Client),
+		known("user.id", request.User), known("error.type", request.Reason))
+}
+
+// native marks calls of native gRPC; the names are those of OpenTelemetry's semantic
+// conventions, as everywhere in these lines.
+var native = slog.String("rpc.system.name", "grpc")
+
+// shown is as much of an address as the log has: its network, unless the operator wants
+// whole ones.
+func (s *Server) shown(address string) string {
+	if address == "" || s.LogPersonalData {
+		return address
+	}
+	addr, err := netip.ParseAddr(address)
+	if err != nil {
+		return ""
+	}
+	bits := 24
+	if addr.Is6() {
+		bits = 48
+	}
+	network, _ := addr.Prefix(bits)
+	return network.Addr().String()
+}
+
+// traceID is the trace that a request is a part of, "" when it is of none.
+func traceID(traceparent string) string {
+	if len(traceparent) < 35 { // one that is valid is longer
+		return ""
+	}
+	return traceparent[3:35]
 }
 
 // known is an attribute that is left out when it has no value.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/telemetry"
 )
 
 // answerOnce writes an answer and the access line of its request.
@@ -22,7 +23,7 @@ func answerOnce(s *Server, to http.ResponseWriter, r *http.Request) {
 		Instance: "0198a1b2-c3d4-7000-8000-0123456789ab", User: "0198a1b2-c3d4-7000-8000-0123456789ab",
 	}}
 	e.WriteHeader(http.StatusOK)
-	s.logExchange(r.Context(), e, r.Method, time.Time{})
+	s.logExchange(r.Context(), e, r.Method, time.Time{}, telemetry.Served{})
 }
 
 func logging(level slog.Level) *Server {

@@ -113,50 +113,50 @@ func TestEveryRequestLeavesOneLineThatSaysWhyItWasRefused(t *testing.T) {
 	}{
 		{
 			id: "good", method: "GET", path: "/resources/v3alpha/projects/" + project, authorization: "Bearer " + c.Token("owner"),
-			want: map[string]any{"method": "GET", "route": "/resources/v3alpha/projects/{id}", "status": 200., "user": c.User("owner"), "instance": c.Instance("a"), "reason": nil},
+			want: map[string]any{"http.request.method": "GET", "http.route": "/resources/v3alpha/projects/{id}", "http.response.status_code": 200., "user.id": c.User("owner"), "writ.instance.id": c.Instance("a"), "error.type": nil},
 		},
 		{
 			id: "denied", method: "GET", path: "/resources/v3alpha/projects/" + canary, authorization: "Bearer " + canary,
-			want: map[string]any{"route": "/resources/v3alpha/projects/{id}", "status": 401., "reason": "TOKEN_INVALID", "user": nil},
+			want: map[string]any{"http.route": "/resources/v3alpha/projects/{id}", "http.response.status_code": 401., "error.type": "TOKEN_INVALID", "user.id": nil},
 		},
 		{
 			id: "undecodable", method: "POST", path: "/resources/v3alpha/projects", contentType: "application/json", body: `{"` + canary + `":1}`, authorization: "Bearer " + c.Token("owner"),
-			want: map[string]any{"route": "/resources/v3alpha/projects", "status": 400.},
+			want: map[string]any{"http.route": "/resources/v3alpha/projects", "http.response.status_code": 400.},
 		},
 		{
 			id: "nowhere", method: "GET", path: "/" + canary + "?" + canary,
-			want: map[string]any{"route": "", "status": 404., "reason": "PATH_UNKNOWN"},
+			want: map[string]any{"http.route": "", "http.response.status_code": 404., "error.type": "PATH_UNKNOWN"},
 		},
 		{
 			id: "method", method: canary, path: "/oauth/v2/token",
-			want: map[string]any{"method": "other", "status": 405., "reason": "METHOD_NOT_ALLOWED"},
+			want: map[string]any{"http.request.method": "other", "http.response.status_code": 405., "error.type": "METHOD_NOT_ALLOWED"},
 		},
 		{
 			id: "post", method: "POST", path: "/oauth/v2/token", contentType: form,
 			body: "grant_type=authorization_code&code=" + canary + "&client_id=" + clientID + "&client_secret=" + canary,
-			want: map[string]any{"route": "/oauth/v2/token", "status": 400., "client": clientID, "reason": "invalid_client: the client is unknown, or its authentication failed; the application is configured for client_secret_basic, the request came with client_secret_post"},
+			want: map[string]any{"http.route": "/oauth/v2/token", "http.response.status_code": 400., "writ.client.id": clientID, "error.type": "invalid_client: the client is unknown, or its authentication failed; the application is configured for client_secret_basic, the request came with client_secret_post"},
 		},
 		{
 			id: "swapped", method: "POST", path: "/oauth/v2/token", contentType: form, body: "grant_type=authorization_code&code=x&client_id=" + canary,
-			want: map[string]any{"client": nil, "reason": "invalid_client: the client is unknown, or its authentication failed; no active application has this client_id"},
+			want: map[string]any{"writ.client.id": nil, "error.type": "invalid_client: the client is unknown, or its authentication failed; no active application has this client_id"},
 		},
 		{
 			id: "page", method: "GET", path: "/oauth/v2/authorize?client_id=" + clientID + "&redirect_uri=https://" + canary + ".example/cb&state=" + canary,
-			want: map[string]any{"route": "/oauth/v2/authorize", "status": 400., "client": clientID, "reason": "invalid_request: redirect_uri is not registered for the application"},
+			want: map[string]any{"http.route": "/oauth/v2/authorize", "http.response.status_code": 400., "writ.client.id": clientID, "error.type": "invalid_request: redirect_uri is not registered for the application"},
 		},
 		{
 			id: "login", method: "GET", path: "/login/password?flow=" + canary,
-			want: map[string]any{"route": "/login/password", "status": 400., "reason": "login_expired"},
+			want: map[string]any{"http.route": "/login/password", "http.response.status_code": 400., "error.type": "login_expired"},
 		},
 		{
 			id: "web", method: "POST", path: "/writ.action.v3alpha.ServiceActions/GetTarget", contentType: "application/grpc-web+proto", body: "\x00\x00\x00\x00\x00", authorization: "Bearer " + c.Token("owner"),
-			want: map[string]any{"route": "/writ.action.v3alpha.ServiceActions/GetTarget", "status": 200., "reason": "INVALID_FIELD", "user": c.User("owner")},
+			want: map[string]any{"http.route": "/writ.action.v3alpha.ServiceActions/GetTarget", "http.response.status_code": 200., "error.type": "INVALID_FIELD", "user.id": c.User("owner")},
 		},
 		{
 			id: "introspection", method: "POST", path: "/oauth/v2/introspect", contentType: form, body: "token=" + access, authorization: basic,
-			want: map[string]any{"status": 200., "client": clientID, "reason": "inactive: the audience of the token names neither the application nor its project; it does with the scope urn:service:iam:org:project:id:PROJECT_ID:aud"},
+			want: map[string]any{"http.response.status_code": 200., "writ.client.id": clientID, "error.type": "inactive: the audience of the token names neither the application nor its project; it does with the scope urn:service:iam:org:project:id:PROJECT_ID:aud"},
 		},
-		{id: "docs", method: "GET", path: "/docs", want: map[string]any{"route": "/docs", "status": 200.}},
+		{id: "docs", method: "GET", path: "/docs", want: map[string]any{"http.route": "/docs", "http.response.status_code": 200.}},
 	} {
 		req, err := http.NewRequest(test.method, c.Nodes[0]+test.path, strings.NewReader(test.body))
 		if err != nil {
@@ -216,10 +216,10 @@ func TestGRPCCallsLeaveTheSameLine(t *testing.T) {
 		lines, all = log.requests(t)
 		return len(lines["native"]) > 0 && len(lines["unknown"]) > 0
 	})
-	if got := lines["native"]; len(got) != 1 || got[0]["method"] != "gRPC" || got[0]["route"] != "/writ.action.v3alpha.ServiceActions/GetTarget" || got[0]["code"] != "Unauthenticated" || got[0]["reason"] != "TOKEN_INVALID" {
+	if got := lines["native"]; len(got) != 1 || got[0]["rpc.system.name"] != "grpc" || got[0]["http.route"] != "/writ.action.v3alpha.ServiceActions/GetTarget" || got[0]["rpc.response.status_code"] != "Unauthenticated" || got[0]["error.type"] != "TOKEN_INVALID" {
 		t.Errorf("got %v", got)
 	}
-	if got := lines["unknown"]; len(got) != 1 || got[0]["code"] != "Unimplemented" || got[0]["route"] != "" {
+	if got := lines["unknown"]; len(got) != 1 || got[0]["rpc.response.status_code"] != "Unimplemented" || got[0]["http.route"] != "" {
 		t.Errorf("an unknown method: got %v", got)
 	}
 	if strings.Contains(all, canary) {
@@ -237,7 +237,7 @@ func TestProbesAreHeardOfOnlyWhenTheyFail(t *testing.T) {
 		lines, _ := log.requests(t)
 		routes = nil
 		for _, line := range lines {
-			routes = append(routes, line[0]["route"].(string))
+			routes = append(routes, line[0]["http.route"].(string))
 		}
 		return slices.Contains(routes, "/docs")
 	})

@@ -9,3 +9,10 @@ func (s *Server) Handler() http.Handler { return s.http.Handler }
 func NewBodies(most int) func(w http.ResponseWriter, r *http.Request, limit int) error {
 	return (&bodies{most: most}).receive
 }
+
+// Came returns where a request comes from and which host it asks for, of the peer, the host
+// and the headers of its connection.
+func Came(p *Proxies, peer, host string, header func(string) []string) (from, asked string) {
+	at := p.of(peer, host, header)
+	return at.from, at.host
+}

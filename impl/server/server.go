@@ -35,6 +35,7 @@ import (
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/signing"
 	"github.com/writ-id/writ/impl/core/store"
+	"github.com/writ-id/writ/impl/core/telemetry"
 	"github.com/writ-id/writ/impl/core/token"
 	"github.com/writ-id/writ/impl/core/upstream"
 	"github.com/writ-id/writ/impl/core/webhook"
@@ -51,6 +52,8 @@ type Config struct {
 	Logger *slog.Logger
 	// AccessLevel is the level of the line that each request leaves in the log.
 	AccessLevel slog.Level
+	// LogPersonalData has that line say whole addresses of clients, not only the network.
+	LogPersonalData bool
 
 	// Sealer keeps secrets that have to be readable again; without one, what needs
 	// it is refused.
@@ -68,6 +71,10 @@ type Config struct {
 	// Deliveries limits how often and how long events are delivered; those that are 0 have
 	// their defaults.
 	Deliveries delivery.Limits
+	// Proxies are those that requests may come through.
+	Proxies Proxies
+	// Telemetry measures and traces; nil does not.
+	Telemetry *telemetry.Telemetry
 	// Outgoing says where calls to addresses of tenants may go.
 	Outgoing outgoing.Config
 	// TLS is what to serve TLS with; nil when it ends elsewhere. With it net/http
@@ -141,10 +148,16 @@ func New(c Config) (*Server, error) {
 	c.Sealer = c.sealer()
 	c.SharedHTTP2 = c.SharedHTTP2 || c.TLS != nil
 	c.Inbox = c.Inbox || c.Dev != nil
+	if c.Telemetry != nil {
+		c.Outgoing.Observe = c.Telemetry.Call
+	}
+	if err := c.Proxies.check(); err != nil {
+		return nil, err
+	}
 	s := &Server{Config: c, health: health.NewServer(), bodies: &bodies{most: bodyMemory}}
 	// From what knows nobody to what knows all: each is made of those before it, and what
 	// remembers something of the database says so.
-	s.env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: s.memory.forget, Origin: s.origin, Inbox: c.Inbox}
+	s.env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Telemetry: c.Telemetry, Invalidate: s.memory.forget, Origin: s.origin, Inbox: c.Inbox}
 	roles, err := policy.NewRoles()
 	if err != nil {
 		return nil, err
@@ -170,7 +183,7 @@ func New(c Config) (*Server, error) {
 	s.memory.of(s.executions.Drop)
 	s.fanout = &delivery.Fanout{DB: c.DB, Now: c.Now, NewID: c.NewID, Logger: c.Logger, Fresh: s.executions.Fresh}
 	s.deliveries = delivery.NewWorker(delivery.Config{
-		DB: c.DB, Now: c.Now, NewID: c.NewID, Logger: c.Logger, Limits: c.Deliveries, Call: targets.Call,
+		DB: c.DB, Now: c.Now, NewID: c.NewID, Logger: c.Logger, Limits: c.Deliveries, Call: targets.Call, Telemetry: c.Telemetry,
 		Target: func(row *db.Target) *webhook.Target {
 			target := execution.Target(c.Sealer, row)
 			target.Answers = false // of an event there is nothing to answer
@@ -228,6 +241,7 @@ func New(c Config) (*Server, error) {
 	}
 	reflection.Register(s.grpc)
 	s.http = newHTTP(handler, c)
+	c.Telemetry.Watch(s.readings)
 	return s, nil
 }
 
@@ -300,7 +314,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	defer s.background(work, stop)()
 	go watchHealth(work, s.health, s.services, s.Ready)
 
-	listener = limit(listener, cmp.Or(s.MaxClients, DefaultMaxClients))
+	listener = limit(s.Proxies.accept(listener), cmp.Or(s.MaxClients, DefaultMaxClients))
 	failed := make(chan error, 2)
 	switch {
 	case s.TLS != nil:

@@ -10,6 +10,7 @@ import (
 	"github.com/writ-id/writ/impl/core/compress"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/telemetry"
 	"github.com/writ-id/writ/impl/oidc"
 )
 
@@ -25,12 +26,19 @@ var (
 // noted gives a request its ID and its access line.
 func (s *Server) noted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
+		from := s.Proxies.of(r.RemoteAddr, r.Host, r.Header.Values)
+		r.Host = from.host
 		w := &exchange{ResponseWriter: answer, http1: r.ProtoMajor == 1, request: policy.Request{
-			ID: plainID(r.Header.Get("X-Request-Id"), s.NewID), Host: r.Host, Authorization: r.Header["Authorization"],
-			SkipExecutions: r.Header.Get(policy.SkipHeader) == "true", Context: r.Header.Get(policy.ContextHeader), Traceparent: r.Header.Get("Traceparent"),
+			ID: plainID(r.Header.Get("X-Request-Id"), s.NewID), Host: r.Host, ClientAddress: from.from, Authorization: r.Header["Authorization"],
+			SkipExecutions: r.Header.Get(policy.SkipHeader) == "true", Context: r.Header.Get(policy.ContextHeader),
 		}}
 		w.request.Connection = w
-		defer s.logExchange(r.Context(), w, r.Method, time.Now())
+		ctx, served, traceparent := s.Telemetry.Serve(r.Context(), telemetry.Valid(r.Header.Get("Traceparent")), from.trusted || s.Dev != nil)
+		if ctx != r.Context() {
+			r = r.WithContext(ctx)
+		}
+		w.request.Traceparent = traceparent
+		defer s.logExchange(ctx, w, r.Method, time.Now(), served)
 		defer endResets(r)
 		header := w.Header()
 		header["X-Request-Id"] = []string{w.request.ID}

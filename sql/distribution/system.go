@@ -25,7 +25,7 @@ var System = map[string]string{
 	"SweepDeliveries": sweeps, "SweepMessages": sweeps, "SweepGrants": sweeps, "SweepRevoked": sweeps, "SweepAssertions": sweeps,
 	"SweepBrowserTries": sweeps, "SweepOperations": sweeps,
 
-	"InstanceByName": system, "EventsOfTransaction": system, "NewestMessages": system,
+	"Readings": system, "InstanceByName": system, "EventsOfTransaction": system, "NewestMessages": system,
 
 	"HasLinks": reused, "DeleteStatePolicies": reused,
 }

@@ -46,16 +46,16 @@ ON CONFLICT ON CONSTRAINT delivery_queues_pkey DO UPDATE SET version = q.version
 -- name: QueueDeliveries :exec
 -- Those that are the first of their object in the batch are due, unless the target has
 -- still to get an older one.
-INSERT INTO deliveries (instance_id, id, target, execution, delivered_type, delivered_sequence, object_type, object_id, position, body, next_attempt,
+INSERT INTO deliveries (instance_id, id, target, execution, delivered_type, delivered_sequence, object_type, object_id, position, body, traceparent, next_attempt,
     state, dead_reason, attempts, all_attempts, queued_date, sequence, creation_date, change_date)
-SELECT n.instance_id, n.id, n.target, n.execution, n.delivered_type, n.delivered_sequence, n.object_type, n.object_id, n.position, n.body,
+SELECT n.instance_id, n.id, n.target, n.execution, n.delivered_type, n.delivered_sequence, n.object_type, n.object_id, n.position, n.body, n.traceparent,
     CASE WHEN n.is_first AND NOT EXISTS (
         SELECT FROM deliveries d WHERE d.instance_id = n.instance_id AND d.target = n.target AND d.object_type = n.object_type AND d.object_id = n.object_id AND d.state IN (1, 3)
     ) THEN @now::timestamptz END,
     1, 0, 0, 0, @now::timestamptz, n.delivered_sequence, @now::timestamptz, @now::timestamptz
 FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@ids::text[]) AS id, unnest(@targets::text[]) AS target, unnest(@executions::text[]) AS execution,
     unnest(@types::text[]) AS delivered_type, unnest(@sequences::bigint[]) AS delivered_sequence, unnest(@object_types::text[]) AS object_type,
-    unnest(@object_ids::text[]) AS object_id, unnest(@positions::bigint[]) AS position, unnest(@bodies::text[]) AS body, unnest(@are_first::bool[]) AS is_first) n;
+    unnest(@object_ids::text[]) AS object_id, unnest(@positions::bigint[]) AS position, unnest(@bodies::text[]) AS body, unnest(@traceparents::text[]) AS traceparent, unnest(@are_first::bool[]) AS is_first) n;
 
 -- name: NotifyDeliveries :exec
 SELECT pg_notify('writ_changed', 'deliveries');
@@ -83,7 +83,7 @@ SELECT q.instance_id, q.target, q.leased_by, q.version FROM delivery_queues q WH
 SELECT q.version FROM delivery_queues q WHERE q.instance_id = @instance_id AND q.target = @target AND q.leased_by = @lease::text;
 
 -- name: ReadyDeliveries :many
-SELECT d.id, d.object_type, d.object_id, d.attempts, d.all_attempts, d.queued_date, d.body FROM deliveries d
+SELECT d.id, d.object_type, d.object_id, d.attempts, d.all_attempts, d.queued_date, d.body, d.traceparent FROM deliveries d
 WHERE d.instance_id = @instance_id AND d.target = @target AND d.next_attempt <= @now::timestamptz AND d.id <> ALL (@flying::text[])
 ORDER BY d.next_attempt, d.position LIMIT @page_limit::int;
 

@@ -1,11 +1,12 @@
 -- name: AppendEvent :one
-SELECT append_event(@instance_id, @aggregate_type, @aggregate_id, @event_type, @payload, @creator, @owner_type, @owner_id, @now::timestamptz)::bigint AS sequence;
+SELECT append_event(@instance_id, @aggregate_type, @aggregate_id, @event_type, @payload, @creator, @owner_type, @owner_id, @now::timestamptz, @client_address, @traceparent)::bigint AS sequence;
 
 -- name: AppendEvents :exec
 -- Many events in one statement, in their order: lists that belong together.
-INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
+INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
 SELECT unnest(@instance_ids::text[]), unnest(@aggregate_types::text[]), unnest(@aggregate_ids::text[]), unnest(@event_types::text[]), unnest(@payloads::text[])::jsonb,
-    unnest(@creators::text[]), unnest(@owner_types::smallint[]), unnest(@owner_ids::text[]), unnest(@created_ats::timestamptz[]);
+    unnest(@creators::text[]), unnest(@owner_types::smallint[]), unnest(@owner_ids::text[]), unnest(@created_ats::timestamptz[]),
+    unnest(@client_addresses::text[]), unnest(@traceparents::text[]);
 
 -- name: NewestEvent :one
 SELECT sequence, created_at FROM events WHERE instance_id = @instance_id ORDER BY sequence DESC LIMIT 1;
@@ -27,8 +28,9 @@ LIMIT @page_limit::int;
 SELECT pg_notify('writ_changed', '');
 
 -- name: SetActor :exec
--- Who deletes, and when, for the events of what goes along (sql/migrations/*_removals.sql).
-SELECT set_config('writ.actor', @actor::text, true), set_config('writ.now', @now::text, true);
+-- Who deletes, when, and from where, for the events of what goes along (sql/migrations/*_removals.sql).
+SELECT set_config('writ.actor', @actor::text, true), set_config('writ.now', @now::text, true),
+    set_config('writ.client_address', @client_address::text, true), set_config('writ.traceparent', @traceparent::text, true);
 
 -- name: NewestSettled :one
 -- The last event behind which nothing can appear any more: what transactions that

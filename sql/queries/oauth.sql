@@ -123,7 +123,9 @@ WITH asked AS (
         unnest(@idle_dates::timestamptz[]) AS idle_date,
         unnest(@expiration_dates::timestamptz[]) AS expiration_date,
         unnest(@event_types::text[]) AS event_type,
-        unnest(@payloads::text[]) AS payload
+        unnest(@payloads::text[]) AS payload,
+        unnest(@client_addresses::text[]) AS client_address,
+        unnest(@traceparents::text[]) AS traceparent
 ), made AS (
     INSERT INTO oauth_grants (instance_id, id, org_id, user_id, user_generation, app_id, session_id, parent_id, scopes, audience, claims, auth_time, amr, actor, origins, revoked, generation, idle_date, expiration_date, creation_date)
     SELECT q.instance_id, q.id, q.org_id, q.user_id, q.user_generation, q.app_id, nullif(q.session_id, ''), nullif(q.parent_id, ''), string_to_array(q.scopes, E'\x1f'), string_to_array(q.audience, E'\x1f'), string_to_array(q.claims, E'\x1f'),
@@ -136,8 +138,8 @@ WITH asked AS (
         AND (q.parent_id = '' OR EXISTS (SELECT FROM oauth_grants p WHERE p.instance_id = q.instance_id AND p.id = q.parent_id AND NOT p.revoked FOR SHARE)))
     ON CONFLICT DO NOTHING RETURNING oauth_grants.instance_id, oauth_grants.id, oauth_grants.revoked
 ), recorded AS (
-    INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
-    SELECT m.instance_id, 'oidc_session', m.id, a.event_type, a.payload::jsonb, a.user_id, 3, a.org_id, @now::timestamptz
+    INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
+    SELECT m.instance_id, 'oidc_session', m.id, a.event_type, a.payload::jsonb, a.user_id, 3, a.org_id, @now::timestamptz, a.client_address, a.traceparent
     FROM made m JOIN asked a ON a.instance_id = m.instance_id AND a.id = m.id AND a.revoked = m.revoked
 )
 SELECT made.instance_id, made.id, made.revoked FROM made;
@@ -146,16 +148,17 @@ SELECT made.instance_id, made.id, made.revoked FROM made;
 -- Uses refresh tokens, each with its event: of parallel uses one changes the row
 -- (SEC-091), and is among those that are returned. Lists that belong together.
 WITH asked AS (
-    SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@ids::text[]) AS id, unnest(@generations::int[]) AS generation, unnest(@payloads::text[]) AS payload
+    SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@ids::text[]) AS id, unnest(@generations::int[]) AS generation, unnest(@payloads::text[]) AS payload,
+        unnest(@client_addresses::text[]) AS client_address, unnest(@traceparents::text[]) AS traceparent
 ), rotated AS (
     UPDATE oauth_grants g SET generation = g.generation + 1, idle_date = least(@unused_until::timestamptz, g.expiration_date)
     FROM asked q
     WHERE g.instance_id = q.instance_id AND g.id = q.id AND g.generation = q.generation AND NOT g.revoked
       AND EXISTS (SELECT FROM users u WHERE u.instance_id = g.instance_id AND u.id = g.user_id AND u.generation = g.user_generation AND u.state = 1)
-    RETURNING g.instance_id, g.id, g.org_id, g.user_id, q.payload
+    RETURNING g.instance_id, g.id, g.org_id, g.user_id, q.payload, q.client_address, q.traceparent
 ), recorded AS (
-    INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
-    SELECT r.instance_id, 'oidc_session', r.id, @event_type::text, r.payload::jsonb, r.user_id, 3, r.org_id, @now::timestamptz FROM rotated r
+    INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
+    SELECT r.instance_id, 'oidc_session', r.id, @event_type::text, r.payload::jsonb, r.user_id, 3, r.org_id, @now::timestamptz, r.client_address, r.traceparent FROM rotated r
 )
 SELECT rotated.instance_id, rotated.id FROM rotated;
 
@@ -172,8 +175,8 @@ WITH RECURSIVE family AS (
     WHERE g.instance_id = @instance_id AND g.id = f.id AND NOT g.revoked
     RETURNING g.instance_id, g.id, g.org_id, g.user_id, g.audience
 ), recorded AS (
-    INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
-    SELECT r.instance_id, 'oidc_session', r.id, @event_type::text, @payload::jsonb, r.user_id, 3, r.org_id, @now::timestamptz FROM revoked r
+    INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
+    SELECT r.instance_id, 'oidc_session', r.id, @event_type::text, @payload::jsonb, r.user_id, 3, r.org_id, @now::timestamptz, @client_address, @traceparent FROM revoked r
 )
 SELECT count(*) AS revoked, coalesce(bool_or(@audience::text = ANY (r.audience)), false)::bool AS has_audience FROM revoked r;
 
@@ -181,14 +184,14 @@ SELECT count(*) AS revoked, coalesce(bool_or(@audience::text = ANY (r.audience))
 -- Ends access tokens, each with its event: lists that belong together.
 WITH asked AS (
     SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@ids::text[]) AS id, unnest(@expiration_dates::timestamptz[]) AS expiration_date,
-        unnest(@user_ids::text[]) AS user_id, unnest(@payloads::text[]) AS payload
+        unnest(@user_ids::text[]) AS user_id, unnest(@payloads::text[]) AS payload, unnest(@client_addresses::text[]) AS client_address, unnest(@traceparents::text[]) AS traceparent
 ), revoked AS (
     INSERT INTO revoked_tokens (instance_id, id, expiration_date) SELECT DISTINCT ON (q.instance_id, q.id) q.instance_id, q.id, q.expiration_date FROM asked q ORDER BY q.instance_id, q.id
     ON CONFLICT DO NOTHING RETURNING revoked_tokens.instance_id, revoked_tokens.id
 )
-INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
+INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
 SELECT a.instance_id, 'oidc_session', a.id, @event_type::text, a.payload::jsonb, a.user_id, 3,
-    coalesce((SELECT u.org_id FROM users u WHERE u.instance_id = a.instance_id AND u.id = a.user_id), ''), @now::timestamptz
+    coalesce((SELECT u.org_id FROM users u WHERE u.instance_id = a.instance_id AND u.id = a.user_id), ''), @now::timestamptz, a.client_address, a.traceparent
 FROM asked a JOIN revoked r ON r.instance_id = a.instance_id AND r.id = a.id;
 
 -- name: UseAssertion :execrows

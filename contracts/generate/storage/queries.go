@@ -40,7 +40,7 @@ func modelsOf(found *models) func(of *storagev1.Table) (stored, rows *model) {
 }
 
 // appended is the call that appends the event of a statement, whose sequence the row gets.
-const appended = "append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)"
+const appended = "append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent)"
 
 func (t *table) queries() string {
 	var b strings.Builder

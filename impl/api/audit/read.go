@@ -74,11 +74,14 @@ func (s *Service) commitOf(ctx context.Context, instanceID string, sequence int6
 	return next - 1, err
 }
 
+// columns are those that this program knows: beside a newer one the table may have more.
+const columns = "e.instance_id, e.sequence, e.aggregate_type, e.aggregate_id, e.event_type, e.payload, e.creator, e.owner_type, e.owner_id, e.created_at, e.xid, e.client_address, e.traceparent"
+
 // read runs the statement of a filter. Types are looked for one by one, each in its order
 // and no further than the page: an index has the events of one type sorted, not those of
 // several.
 func (s *Service) read(ctx context.Context, f *filter, order string, limit, offset int64) ([]db.Event, error) {
-	sql := "SELECT e.* FROM events e WHERE "
+	sql := "SELECT " + columns + " FROM events e WHERE "
 	tail := " ORDER BY " + order + " LIMIT " + f.Arg(limit) + "::bigint OFFSET " + f.Arg(offset) + "::bigint"
 	switch {
 	case f.types == nil:

@@ -67,6 +67,6 @@ func show(e *db.Event) *eventv3.GetEvent {
 		Sequence: uint64(e.Sequence), Type: e.EventType, AggregateType: e.AggregateType, AggregateId: e.AggregateID,
 		Payload: resource.Struct(e.Payload), Creator: e.Creator,
 		ResourceOwner: &object.Owner{Type: object.OwnerType(e.OwnerType), Id: e.OwnerID},
-		CreationDate:  timestamppb.New(e.CreatedAt),
+		CreationDate:  timestamppb.New(e.CreatedAt), ClientAddress: e.ClientAddress, Traceparent: e.Traceparent,
 	}
 }

@@ -111,6 +111,9 @@ func (s *Service) intentStep(instanceID string, p *proven, intent Intent) step {
 			return errNoUser()
 		}
 		_, err := s.queries.HoldLink(ctx, tx, db.HoldLinkParams{InstanceID: instanceID, IdpID: intent.IDPID, ExternalUserID: intent.ExternalUserID, UserID: p.user.ID})
+		if err == nil || store.NoRow(err) {
+			s.Telemetry.Login(ctx, "idp", err == nil)
+		}
 		if store.NoRow(err) {
 			return errCheck
 		}
@@ -180,7 +183,11 @@ func errUserKnown() error {
 // know; on the wire it is a failure like others.
 func (s *Service) checkPassword(ctx context.Context, instanceID, userID string, by user.Attempt, password string) error {
 	right, err := s.users.CheckPassword(ctx, instanceID, userID, by, password)
-	if errors.Is(err, user.ErrTooMany) {
+	tooMany := errors.Is(err, user.ErrTooMany)
+	if err == nil || tooMany {
+		s.Telemetry.Login(ctx, "password", right && userID != "")
+	}
+	if tooMany {
 		return newErrCheck().Because(err)
 	}
 	if err == nil && !right {
@@ -189,25 +196,32 @@ func (s *Service) checkPassword(ctx context.Context, instanceID, userID string, 
 	return err
 }
 
+// tried counts a code that was right, or wrong.
+func (s *Service) tried(ctx context.Context, kind string, err error) {
+	if err == nil || errors.Is(err, authenticator.ErrCode) {
+		s.Telemetry.Login(ctx, kind, err == nil)
+	}
+}
+
 // checkCodes tries the codes of second factors.
 func (s *Service) checkCodes(ctx context.Context, session *row, checks *sessionv3.Checks, p *proven) error {
 	if checks.GetTotp() != nil {
 		proof, err := s.factors.CheckTOTP(ctx, session.InstanceID, p.user.ID, checks.GetTotp().GetCode())
-		if err != nil {
+		if s.tried(ctx, "totp", err); err != nil {
 			return err
 		}
 		p.steps = append(p.steps, step{&eventv1.SessionTOTPChecked{}, proof.Use, func(session *row) { session.TotpVerifiedAt = s.clock() }})
 	}
 	if checks.GetOtpSms() != nil {
 		proof, err := s.factors.CheckCode(ctx, session.InstanceID, p.user.ID, authenticator.SessionSMS, session.ID, checks.GetOtpSms().GetCode())
-		if err != nil {
+		if s.tried(ctx, "otp_sms", err); err != nil {
 			return err
 		}
 		p.steps = append(p.steps, step{&eventv1.SessionOTPSMSChecked{}, proof.Use, func(session *row) { session.OtpSmsVerifiedAt = s.clock() }})
 	}
 	if checks.GetOtpEmail() != nil {
 		proof, err := s.factors.CheckCode(ctx, session.InstanceID, p.user.ID, authenticator.SessionEmail, session.ID, checks.GetOtpEmail().GetCode())
-		if err != nil {
+		if s.tried(ctx, "otp_email", err); err != nil {
 			return err
 		}
 		p.steps = append(p.steps, step{&eventv1.SessionOTPEmailChecked{}, proof.Use, func(session *row) { session.OtpEmailVerifiedAt = s.clock() }})

@@ -15,6 +15,7 @@ import (
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	transferv1 "github.com/writ-id/writ/gen/proto/writ/transfer/v1"
 	"github.com/writ-id/writ/gen/storage"
+	"github.com/writ-id/writ/impl/core/event"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/store"
@@ -91,6 +92,9 @@ type importing struct {
 
 func (in *importing) run(ctx context.Context, from transfer.Source) error {
 	if err := db.New().LongTransaction(ctx, in.tx); err != nil {
+		return err
+	}
+	if err := event.Deletes(ctx, in.tx, in.By, in.Now()); err != nil { // says where the events come from
 		return err
 	}
 	if err := db.New().LockImports(ctx, in.tx, in.InstanceID); err != nil {

@@ -250,7 +250,7 @@ func (b *batch) add(e *db.Event, execution, target, body string) {
 	r.InstanceIds, r.Ids, r.Targets = append(r.InstanceIds, e.InstanceID), append(r.Ids, b.newID()), append(r.Targets, target)
 	r.Executions, r.Types, r.Sequences = append(r.Executions, execution), append(r.Types, e.EventType), append(r.Sequences, e.Sequence)
 	r.ObjectTypes, r.ObjectIds = append(r.ObjectTypes, e.AggregateType), append(r.ObjectIds, e.AggregateID)
-	r.Positions, r.Bodies = append(r.Positions, b.position), append(r.Bodies, body)
+	r.Positions, r.Bodies, r.Traceparents = append(r.Positions, b.position), append(r.Bodies, body), append(r.Traceparents, e.Traceparent)
 }
 
 // store stores the deliveries, and tells all workers when that commits.

@@ -330,7 +330,7 @@ func (p *pump) attempt(target *webhook.Target, row *db.ReadyDeliveriesRow) {
 			return
 		}
 		r.date = w.Now()
-		answer, err := w.Call(p.calls, target, &webhook.Message{ID: row.ID, Traceparent: webhook.Traceparent(""), Body: []byte(row.Body)})
+		answer, err := w.Call(w.Telemetry.Continue(p.calls, row.Traceparent), target, &webhook.Message{ID: row.ID, Traceparent: webhook.Traceparent(row.Traceparent), Body: []byte(row.Body)})
 		w.gate.Leave(p.key.InstanceID)
 		if err != nil && p.calls.Err() != nil { // it was broken off, and says nothing of the target
 			p.done <- r
@@ -338,6 +338,7 @@ func (p *pump) attempt(target *webhook.Target, row *db.ReadyDeliveriesRow) {
 		}
 		r.attempted = true
 		r.judge(answer, err, int(row.Attempts)+1, row.QueuedDate, w.limits)
+		w.Telemetry.Delivery(w.work, r.outcome())
 	}
 	select {
 	case w.results <- r:

@@ -90,6 +90,17 @@ func (r *result) judge(answer *webhook.Answer, err error, attempt int, queued ti
 	}
 }
 
+// outcome is the name of what came of an attempt, for metrics.
+func (r *result) outcome() string {
+	switch r.state {
+	case delivered:
+		return "success"
+	case dead:
+		return "dead"
+	}
+	return "retry"
+}
+
 // headersOf returns headers as a JSON object of texts.
 func headersOf(sent http.Header) string {
 	flat := make(map[string]string, len(sent))

@@ -13,6 +13,7 @@ import (
 	"github.com/writ-id/writ/impl/core/background"
 	"github.com/writ-id/writ/impl/core/fair"
 	"github.com/writ-id/writ/impl/core/store"
+	"github.com/writ-id/writ/impl/core/telemetry"
 	"github.com/writ-id/writ/impl/core/webhook"
 )
 
@@ -51,6 +52,8 @@ type Config struct {
 	// Lease is how long the queues of a node that died wait for another one; 0 is
 	// DefaultLease.
 	Lease time.Duration
+	// Telemetry hears of attempts; nil is nobody.
+	Telemetry *telemetry.Telemetry
 }
 
 const (

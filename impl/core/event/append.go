@@ -27,6 +27,9 @@ type Event struct {
 	Creator    string // the user who caused it; "system" for the seed
 	Owner      *object.Owner
 	At         time.Time
+	// Origin is where the request came from; that of the context where it is written in
+	// that, which is set by those who write it later.
+	Origin
 }
 
 // Type returns the name of the payload's event. It panics if the contract does
@@ -41,7 +44,7 @@ func JSON(payload Payload) json.RawMessage { return payload.AppendJSON(nil) }
 
 // Append appends e within tx and returns its sequence.
 func Append(ctx context.Context, tx db.DBTX, e Event) (int64, error) {
-	kind := kindOf(e.Payload)
+	kind, from := kindOf(e.Payload), OriginOf(ctx)
 	sequence, err := db.New().AppendEvent(ctx, tx, db.AppendEventParams{
 		InstanceID:    e.InstanceID,
 		AggregateType: kind.GetAggregate(),
@@ -52,6 +55,8 @@ func Append(ctx context.Context, tx db.DBTX, e Event) (int64, error) {
 		OwnerType:     int16(e.Owner.GetType()),
 		OwnerID:       e.Owner.GetId(),
 		Now:           e.At,
+		ClientAddress: from.ClientAddress,
+		Traceparent:   from.Traceparent,
 	})
 	if err != nil {
 		return 0, fmt.Errorf("append %s: %w", kind.GetType(), err)
@@ -59,7 +64,8 @@ func Append(ctx context.Context, tx db.DBTX, e Event) (int64, error) {
 	return sequence, nil
 }
 
-// AppendAll adds events in one statement; their sequences have their order.
+// AppendAll adds events of several requests in one statement; their sequences have their
+// order.
 func AppendAll(ctx context.Context, tx db.DBTX, events []Event) error {
 	var p db.AppendEventsParams
 	for _, e := range events {
@@ -73,6 +79,8 @@ func AppendAll(ctx context.Context, tx db.DBTX, events []Event) error {
 		p.OwnerTypes = append(p.OwnerTypes, int16(e.Owner.GetType()))
 		p.OwnerIds = append(p.OwnerIds, e.Owner.GetId())
 		p.CreatedAts = append(p.CreatedAts, e.At)
+		p.ClientAddresses = append(p.ClientAddresses, e.ClientAddress)
+		p.Traceparents = append(p.Traceparents, e.Traceparent)
 	}
 	if err := db.New().AppendEvents(ctx, tx, p); err != nil {
 		return fmt.Errorf("append %d events: %w", len(events), err)
@@ -80,10 +88,13 @@ func AppendAll(ctx context.Context, tx db.DBTX, events []Event) error {
 	return nil
 }
 
-// Deletes says who deletes rows in tx, and when, for the events that triggers append of
-// what goes along (sql/migrations/*_removals.sql).
+// Deletes says who deletes rows in tx, when and from where, for the events that triggers
+// append of what goes along (sql/migrations/*_removals.sql).
 func Deletes(ctx context.Context, tx db.DBTX, actor string, at time.Time) error {
-	return db.New().SetActor(ctx, tx, db.SetActorParams{Actor: actor, Now: at.Format(time.RFC3339Nano)})
+	from := OriginOf(ctx)
+	return db.New().SetActor(ctx, tx, db.SetActorParams{
+		Actor: actor, Now: at.Format(time.RFC3339Nano), ClientAddress: from.ClientAddress, Traceparent: from.Traceparent,
+	})
 }
 
 // Record is an event as append_event takes it, for statements that append it while they
@@ -97,14 +108,15 @@ type Record struct {
 	OwnerType int16
 	OwnerID   string
 	At        time.Time
+	Origin
 }
 
-// Record returns e as it is stored.
-func (e *Event) Record() Record {
+// Record returns e as it is stored by a request.
+func (e *Event) Record(ctx context.Context) Record {
 	kind := kindOf(e.Payload)
 	return Record{
 		e.InstanceID, kind.GetAggregate(), e.ObjectID, kind.GetType(), JSON(e.Payload),
-		e.Creator, int16(e.Owner.GetType()), e.Owner.GetId(), e.At,
+		e.Creator, int16(e.Owner.GetType()), e.Owner.GetId(), e.At, OriginOf(ctx),
 	}
 }
 

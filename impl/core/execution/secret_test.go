@@ -11,6 +11,7 @@ import (
 
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+
 	// What is served is linked into this test.
 	_ "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // ErrFull is the answer to a tenant of whom enough are waiting.
@@ -19,6 +20,8 @@ var ErrFull = errors.New("fair: too many are waiting")
 // It is safe for concurrent use.
 type Gate struct {
 	mostRunning, mostWaiting int // of one tenant
+
+	refused atomic.Int64
 
 	mu      sync.Mutex
 	free    int
@@ -67,6 +70,7 @@ func (g *Gate) Enter(ctx context.Context, tenant string) error {
 	}
 	if len(g.waiting[tenant]) >= g.mostWaiting {
 		g.mu.Unlock()
+		g.refused.Add(1)
 		return ErrFull
 	}
 	v := &visitor{admitted: make(chan struct{})}
@@ -86,8 +90,14 @@ func (g *Gate) Enter(ctx context.Context, tenant string) error {
 		return nil
 	}
 	g.remove(tenant, slices.Index(g.waiting[tenant], v))
+	if !errors.Is(ctx.Err(), context.Canceled) { // who went away was not refused
+		g.refused.Add(1)
+	}
 	return context.Cause(ctx)
 }
+
+// Refused is how many there was no place for.
+func (g *Gate) Refused() int64 { return g.refused.Load() }
 
 func (g *Gate) take(tenant string) {
 	g.free--

@@ -74,7 +74,7 @@ func (r *road) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	response, err := r.over.RoundTrip(request)
+	response, err := observed{r.client, r.over}.RoundTrip(request)
 	if err != nil {
 		return nil, plain(err)
 	}

@@ -36,6 +36,9 @@ type Config struct {
 	Ports map[string]string
 	// Roots are whom the certificates of servers have to be from; nil is the system's.
 	Roots *x509.CertPool
+	// Observe, if not nil, hears of each request that leaves, which it may add to, and of
+	// what came of it.
+	Observe func(*http.Request) (*http.Request, func(*http.Response, error))
 	// Origins maps origins to those that stand in for them, for tests of what always
 	// calls the same server of somebody else.
 	Origins map[string]string
@@ -90,11 +93,28 @@ func New(c Config) *Client {
 	transport.DisableKeepAlives = true // no connection is shared between tenants
 	client.http = &http.Client{
 		Timeout:   callTimeout,
-		Transport: transport,
+		Transport: observed{client, transport},
 		// A redirect is an answer, not an order (SEC-253).
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return client
+}
+
+// observed is a transport whose requests are heard of.
+type observed struct {
+	client *Client
+	over   *http.Transport
+}
+
+// RoundTrip implements http.RoundTripper.
+func (o observed) RoundTrip(request *http.Request) (*http.Response, error) {
+	if o.client.Observe == nil {
+		return o.over.RoundTrip(request)
+	}
+	request, done := o.client.Observe(request)
+	response, err := o.over.RoundTrip(request)
+	done(response, err)
+	return response, err
 }
 
 func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, error) {

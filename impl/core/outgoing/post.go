@@ -99,7 +99,7 @@ func (c *Client) post(ctx context.Context, pool, address string, header http.Hea
 		return nil, err
 	}
 	request.Header = header
-	response, err := c.pool(pool).RoundTrip(request)
+	response, err := observed{c, c.pool(pool)}.RoundTrip(request)
 	if err != nil {
 		return nil, plain(err)
 	}

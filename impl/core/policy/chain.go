@@ -25,9 +25,11 @@ import (
 
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	"github.com/writ-id/writ/impl/core/cache"
+	"github.com/writ-id/writ/impl/core/event"
 	"github.com/writ-id/writ/impl/core/fair"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/store"
+	"github.com/writ-id/writ/impl/core/telemetry"
 )
 
 // Config holds what the chain needs; every field is required.
@@ -125,9 +127,11 @@ type Request struct {
 	User     string // ID of the caller
 	Reason   string // why it was refused
 
-	SkipExecutions bool   // the header of that name
-	Context        string // the header of that name
-	Traceparent    string // where it stands in a trace (W3C Trace Context)
+	SkipExecutions bool         // the header of that name
+	Context        string       // the header of that name
+	Traceparent    string       // where it stands in a trace (W3C Trace Context)
+	ClientAddress  string       // where it comes from, as the connection and trusted proxies tell
+	Statements     atomic.Int32 // of the database, where they are counted
 	// Connection, if not nil, gives the request so much more time.
 	Connection interface{ Extend(by time.Duration) }
 
@@ -149,9 +153,28 @@ func (r *Request) Status(op *Operation) int {
 
 type requestKey struct{}
 
+// requestContext answers with the request, and with where its events come from.
+type requestContext struct {
+	context.Context
+	request *Request
+}
+
+// Value implements context.Context.
+func (c *requestContext) Value(key any) any {
+	switch key.(type) {
+	case requestKey:
+		return c.request
+	case telemetry.StatementsKey:
+		return &c.request.Statements
+	case event.OriginKey:
+		return event.Origin{ClientAddress: c.request.ClientAddress, Traceparent: c.request.Traceparent}
+	}
+	return c.Context.Value(key)
+}
+
 // WithRequest returns a context that carries r to the chain.
 func WithRequest(ctx context.Context, r *Request) context.Context {
-	return context.WithValue(ctx, requestKey{}, r)
+	return &requestContext{ctx, r}
 }
 
 // RequestFrom returns the request of a context; a native gRPC call carries it
@@ -341,3 +364,7 @@ func Refusal(ctx context.Context, logger *slog.Logger, method string, err error)
 	}
 	return refusal
 }
+
+// Refused is how many calls, and how many requests to the OpenID provider, there was no
+// place for.
+func (c *Chain) Refused() (calls, requests int64) { return c.gate.Refused(), c.public.Refused() }

@@ -13,6 +13,7 @@ import (
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/store"
+	"github.com/writ-id/writ/impl/core/telemetry"
 )
 
 // Env is what every service of resources needs; every field up to Invalidate is required.
@@ -20,7 +21,8 @@ type Env struct {
 	DB         *store.DB
 	Now        func() time.Time
 	NewID      func() string
-	Invalidate func() // drops what package policy remembers, on this node
+	Telemetry  *telemetry.Telemetry // nil where nobody measures
+	Invalidate func()               // drops what package policy remembers, on this node
 	// Inbox is set where messages are read from where they are queued, as in development:
 	// then they need no provider.
 	Inbox bool
@@ -197,7 +199,7 @@ func (t *Table[R, M]) CreateIn(ctx context.Context, conn db.DBTX, row *R, payloa
 
 func (t *Table[R, M]) insert(ctx context.Context, conn db.DBTX, row *R, payload event.Payload) error {
 	e := t.event(ctx, row, payload)
-	err := t.model.Insert(ctx, conn, row, e.Record())
+	err := t.model.Insert(ctx, conn, row, e.Record(ctx))
 	if err == nil && t.model.Facts().RememberedNew {
 		err = db.New().NotifyChange(ctx, conn)
 	}
@@ -244,7 +246,7 @@ func (t *Table[R, M]) Save(ctx context.Context, tx pgx.Tx, old, row *R, payload 
 
 func (t *Table[R, M]) update(ctx context.Context, tx pgx.Tx, row *R, payload event.Payload) error {
 	e := t.event(ctx, row, payload)
-	err := t.model.Update(ctx, tx, row, e.Record())
+	err := t.model.Update(ctx, tx, row, e.Record(ctx))
 	if err == nil && t.model.Facts().Remembered {
 		err = db.New().NotifyChange(ctx, tx)
 	}
@@ -289,7 +291,7 @@ func (t *Table[R, M]) deleteRow(ctx context.Context, tx pgx.Tx, key Key, row *R,
 	if err := event.Deletes(ctx, tx, e.Creator, e.At); err != nil {
 		return nil, err
 	}
-	sequence, err := t.model.Delete(ctx, tx, key, e.Record())
+	sequence, err := t.model.Delete(ctx, tx, key, e.Record(ctx))
 	if err == nil && t.model.Facts().Remembered {
 		err = db.New().NotifyChange(ctx, tx)
 	}

@@ -39,6 +39,9 @@ func Work(ctx context.Context, tenant string, do func()) error {
 	return nil
 }
 
+// Refused is how many there was no place for.
+func Refused() int64 { return work.Refused() }
+
 // New returns the hash of a new password, made within the limit.
 func New(ctx context.Context, tenant, password string) (string, error) {
 	var hash string

@@ -26,9 +26,11 @@ import (
 
 // Config says which database to open and how.
 type Config struct {
-	URL      string // a libpq URL or keyword string
-	Pooler   string // the same through a pooler in transaction mode, for commands and searches; none when empty
-	MaxConns int    // for commands and reads by key; 0: four for each core, at least 16
+	URL    string // a libpq URL or keyword string
+	Pooler string // the same through a pooler in transaction mode, for commands and searches; none when empty
+	// Statements hears of each statement; nil is nobody.
+	Statements pgx.QueryTracer
+	MaxConns   int // for commands and reads by key; 0: four for each core, at least 16
 }
 
 // DB holds the connections of a node.
@@ -134,6 +136,7 @@ func (c Config) open(ctx context.Context, conns int, params map[string]string) (
 		return nil, fmt.Errorf("database URL: %w", err)
 	}
 	config.MaxConns = int32(conns)
+	config.ConnConfig.Tracer = c.Statements
 	config.MaxConnLifetime = maxConnAge
 	config.MaxConnLifetimeJitter = maxConnAge / 10
 	set := config.ConnConfig.RuntimeParams

@@ -50,7 +50,7 @@ func (u *Unregistered) Unwrap() error { return u.Refusal }
 
 // Fail answers with an error as token-style endpoints do. Who tried to authenticate by
 // the Authorization header is told how to (RFC 6749, section 5.2).
-func (e *Env) Fail(w http.ResponseWriter, r *http.Request, at Site, err error) {
+func (e *Env) Fail(w http.ResponseWriter, r *http.Request, at Site, err error) (code string) {
 	refusal := e.RefusalOf(r, err)
 	status, header := refusal.Status, w.Header()
 	if refusal.Code == oauth.InvalidClient && (len(r.Header["Authorization"]) > 0 || status == http.StatusUnauthorized) {
@@ -61,6 +61,7 @@ func (e *Env) Fail(w http.ResponseWriter, r *http.Request, at Site, err error) {
 		header.Set("Retry-After", "1")
 	}
 	Answer(w, status, &oauth.OAuthError{Error: refusal.Code, ErrorDescription: refusal.Description})
+	return string(refusal.Code)
 }
 
 // Answer writes a JSON body that nobody may keep (RFC 6749, section 5.1).

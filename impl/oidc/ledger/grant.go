@@ -32,6 +32,7 @@ type row struct {
 	generation        int32
 	idleDate, endsAt  time.Time
 	payload           event.Payload
+	event.Origin
 
 	first bool // whether the row was made
 }
@@ -87,6 +88,8 @@ func (s *Ledger) writeGrants(ctx context.Context, batch []*row) error {
 		p.ExpirationDates = append(p.ExpirationDates, row.endsAt)
 		p.EventTypes = append(p.EventTypes, event.Type(row.payload))
 		p.Payloads = append(p.Payloads, string(event.JSON(row.payload)))
+		p.ClientAddresses = append(p.ClientAddresses, row.ClientAddress)
+		p.Traceparents = append(p.Traceparents, row.Traceparent)
 	}
 	made, err := s.queries.AddGrants(ctx, s.DB.Pool, p)
 	for _, row := range made {
@@ -121,6 +124,7 @@ func (s *Ledger) Grant(ctx context.Context, at endpoint.Site, m *Made) (bool, er
 		r.idleDate = unix(t.GetExpiresAt())
 		r.endsAt = r.idleDate
 	}
+	r.Origin = event.OriginOf(ctx)
 	if err := s.grants.add(lasting(ctx), r); err != nil { // then it may be written still
 		return false, err
 	}
@@ -138,6 +142,7 @@ func (s *Ledger) Void(ctx context.Context, at endpoint.Site, code *tokenv1.Code,
 		instanceID:  at.ID, orgID: orgID, revoked: true, idleDate: at.Now, endsAt: at.Now.Add(voidFor),
 		payload: &eventv1.OIDCSessionRefreshTokenRevoked{Reason: reason},
 	}
+	r.Origin = event.OriginOf(ctx)
 	err := s.grants.add(lasting(ctx), r)
 	return r.first, err
 }
@@ -166,8 +171,10 @@ func (s *Ledger) RevokeFamily(ctx context.Context, at endpoint.Site, grantID, re
 // One that was made below it meanwhile is found the second time.
 func (s *Ledger) RevokeGrant(ctx context.Context, at endpoint.Site, id, appID, reason string) error {
 	payload := &eventv1.OIDCSessionRefreshTokenRevoked{Reason: reason}
+	from := event.OriginOf(ctx)
 	p := db.RevokeGrantParams{
 		InstanceID: at.ID, ID: id, AppID: appID, Audience: scope.Platform, EventType: event.Type(payload), Payload: event.JSON(payload), Now: at.Now,
+		ClientAddress: from.ClientAddress, Traceparent: from.Traceparent,
 	}
 	platform := false
 	for {
@@ -190,7 +197,8 @@ func (s *Ledger) RevokeGrant(ctx context.Context, at endpoint.Site, id, appID, r
 type rotation struct {
 	instanceID, grantID string
 	generation          int32 // that is used
-	won                 bool
+	event.Origin
+	won bool
 }
 
 func (r *rotation) key() grantKey { return grantKey{r.instanceID, r.grantID, false} }
@@ -211,6 +219,8 @@ func (s *Ledger) writeRotations(ctx context.Context, batch []*rotation) error {
 		p.Ids = append(p.Ids, r.grantID)
 		p.Generations = append(p.Generations, r.generation)
 		p.Payloads = append(p.Payloads, string(event.JSON(&eventv1.OIDCSessionRefreshTokenRenewed{Generation: uint32(r.generation + 1)})))
+		p.ClientAddresses = append(p.ClientAddresses, r.ClientAddress)
+		p.Traceparents = append(p.Traceparents, r.Traceparent)
 	}
 	rotated, err := s.queries.RotateGrants(ctx, s.DB.Pool, p)
 	for _, row := range rotated {
@@ -221,7 +231,7 @@ func (s *Ledger) writeRotations(ctx context.Context, batch []*rotation) error {
 
 // Rotate uses a refresh token of a generation. Of parallel uses one is told true.
 func (s *Ledger) Rotate(ctx context.Context, at endpoint.Site, grantID string, generation int32) (bool, error) {
-	use := &rotation{instanceID: at.ID, grantID: grantID, generation: generation}
+	use := &rotation{instanceID: at.ID, grantID: grantID, generation: generation, Origin: event.OriginOf(ctx)}
 	err := s.rotations.add(lasting(ctx), use)
 	return use.won, err
 }

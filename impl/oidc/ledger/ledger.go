@@ -55,7 +55,7 @@ func (s *Ledger) Run(ctx context.Context) {
 func (s *Ledger) Audit(ctx context.Context, at endpoint.Site, orgID, objectID, creator string, payload event.Payload) error {
 	return s.audit.add(ctx, event.Event{
 		InstanceID: at.ID, ObjectID: objectID, Creator: creator, At: at.Now, Payload: payload,
-		Owner: &object.Owner{Type: object.OwnerType_OWNER_TYPE_ORG, Id: orgID},
+		Owner: &object.Owner{Type: object.OwnerType_OWNER_TYPE_ORG, Id: orgID}, Origin: event.OriginOf(ctx),
 	})
 }
 
@@ -67,11 +67,12 @@ func (s *Ledger) writeEvents(ctx context.Context, batch []event.Event) error {
 type revocation struct {
 	instanceID string
 	*tokenv1.AccessToken
+	event.Origin
 }
 
 // RevokeToken ends an access token.
 func (s *Ledger) RevokeToken(ctx context.Context, at endpoint.Site, t *tokenv1.AccessToken) error {
-	err := s.revoked.add(ctx, revocation{at.ID, t})
+	err := s.revoked.add(ctx, revocation{at.ID, t, event.OriginOf(ctx)})
 	if err == nil && slices.Contains(t.GetAudience(), scope.Platform) {
 		err = s.forgetCallers(ctx)
 	}
@@ -86,6 +87,8 @@ func (s *Ledger) writeRevocations(ctx context.Context, batch []revocation) error
 		p.ExpirationDates = append(p.ExpirationDates, unix(t.GetExpiresAt()))
 		p.UserIds = append(p.UserIds, t.GetUserId())
 		p.Payloads = append(p.Payloads, string(event.JSON(&eventv1.OIDCSessionAccessTokenRevoked{ClientId: t.GetClientId()})))
+		p.ClientAddresses = append(p.ClientAddresses, t.ClientAddress)
+		p.Traceparents = append(p.Traceparents, t.Traceparent)
 	}
 	return s.queries.RevokeTokens(ctx, s.DB.Pool, p)
 }

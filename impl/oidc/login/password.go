@@ -3,7 +3,6 @@ package login
 import (
 	"context"
 	"errors"
-	"net"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -11,6 +10,7 @@ import (
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/api/user"
+	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/oidc/login/password"
 )
 
@@ -146,11 +146,7 @@ func (v *visit) proved(id, token, old string) {
 
 // userAgent says which browser a session is in, from what the connection tells.
 func userAgent(v *visit) *sessionv3.UserAgent {
-	ip, _, err := net.SplitHostPort(v.r.RemoteAddr)
-	if err != nil {
-		ip = ""
-	}
-	return &sessionv3.UserAgent{Ip: ip, Description: shorten(v.r.UserAgent(), 500)}
+	return &sessionv3.UserAgent{Ip: policy.RequestFrom(v.r.Context()).ClientAddress, Description: shorten(v.r.UserAgent(), 500)}
 }
 
 func passwordForm(v *visit, mistakes []mistake) error {

@@ -83,13 +83,19 @@ func (e *Endpoint) Token(w http.ResponseWriter, r *http.Request) {
 	var asked oauth.TokenRequest
 	err := form.Body(w, r, &asked)
 	var res *oauth.TokenReply
+	x := &request{at: at, form: &asked}
 	if err == nil {
-		res, err = e.grant(r, &request{at: at, form: &asked})
+		res, err = e.grant(r, x)
+	}
+	grantType := "" // what is none of ours is a text of the request
+	if x.kind != nil {
+		grantType = x.kind.name
 	}
 	if err != nil {
-		e.Fail(w, r, at, err)
+		e.Telemetry.Token(r.Context(), grantType, e.Fail(w, r, at, err))
 		return
 	}
+	e.Telemetry.Token(r.Context(), grantType, "")
 	endpoint.Answer(w, http.StatusOK, res)
 }
 

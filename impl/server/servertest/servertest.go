@@ -88,7 +88,7 @@ func New(t *testing.T, nodes int, configure func(*server.Config)) *Cluster {
 	}
 	for range nodes {
 		config := c.Env
-		config.DB = pgtest.Connect(t, url, connections)
+		config.DB = pgtest.ConnectTo(t, store.Config{URL: url, MaxConns: connections, Statements: config.Telemetry.Statements()})
 		c.Nodes = append(c.Nodes, "http://"+Start(t, config))
 	}
 	return c

@@ -19,18 +19,18 @@ SELECT t.instance_id, t.id, t.org_id, t.project_id, t.app_id, t.public_key, t.ex
 -- name: AppKeysInsert :one
 -- AppKeysInsert stores a new row and appends its event.
 INSERT INTO app_keys (instance_id, id, org_id, project_id, app_id, public_key, expiration_date, sequence, creation_date, change_date)
-VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('project_id'), sqlc.arg('app_id'), sqlc.arg('public_key'), sqlc.arg('expiration_date'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'))
+VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('project_id'), sqlc.arg('app_id'), sqlc.arg('public_key'), sqlc.arg('expiration_date'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), sqlc.arg('creation_date'), sqlc.arg('change_date'))
 RETURNING sequence;
 
 -- name: AppKeysUpdate :one
 -- AppKeysUpdate stores a row that is locked and appends its event.
-UPDATE app_keys t SET org_id = sqlc.arg('org_id'), project_id = sqlc.arg('project_id'), app_id = sqlc.arg('app_id'), public_key = sqlc.arg('public_key'), expiration_date = sqlc.arg('expiration_date'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date')
+UPDATE app_keys t SET org_id = sqlc.arg('org_id'), project_id = sqlc.arg('project_id'), app_id = sqlc.arg('app_id'), public_key = sqlc.arg('public_key'), expiration_date = sqlc.arg('expiration_date'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), change_date = sqlc.arg('change_date')
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
 -- name: AppKeysLeave :one
 -- AppKeysLeave appends the last event of a row, which the triggers find when it is deleted.
-UPDATE app_keys t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+UPDATE app_keys t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent)
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 

@@ -19,18 +19,18 @@ SELECT t.instance_id, t.id, t.org_id, t.user_id, t.type, t.address, t.is_verifie
 -- name: AuthenticatorsInsert :one
 -- AuthenticatorsInsert stores a new row and appends its event.
 INSERT INTO authenticators (instance_id, id, org_id, user_id, type, address, is_verified, secret, last_step, sequence, creation_date, change_date)
-VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('user_id'), sqlc.arg('type'), sqlc.arg('address'), sqlc.arg('is_verified'), sqlc.arg('secret'), sqlc.arg('last_step'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'))
+VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('user_id'), sqlc.arg('type'), sqlc.arg('address'), sqlc.arg('is_verified'), sqlc.arg('secret'), sqlc.arg('last_step'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), sqlc.arg('creation_date'), sqlc.arg('change_date'))
 RETURNING sequence;
 
 -- name: AuthenticatorsUpdate :one
 -- AuthenticatorsUpdate stores a row that is locked and appends its event.
-UPDATE authenticators t SET org_id = sqlc.arg('org_id'), user_id = sqlc.arg('user_id'), type = sqlc.arg('type'), address = sqlc.arg('address'), is_verified = sqlc.arg('is_verified'), secret = sqlc.arg('secret'), last_step = sqlc.arg('last_step'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date')
+UPDATE authenticators t SET org_id = sqlc.arg('org_id'), user_id = sqlc.arg('user_id'), type = sqlc.arg('type'), address = sqlc.arg('address'), is_verified = sqlc.arg('is_verified'), secret = sqlc.arg('secret'), last_step = sqlc.arg('last_step'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), change_date = sqlc.arg('change_date')
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
 -- name: AuthenticatorsLeave :one
 -- AuthenticatorsLeave appends the last event of a row, which the triggers find when it is deleted.
-UPDATE authenticators t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+UPDATE authenticators t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent)
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 

@@ -2,35 +2,35 @@
 
 -- name: DeliveriesRead :one
 -- DeliveriesRead reads a row.
-SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date FROM deliveries t WHERE t.instance_id = @instance_id AND t.id = @id;
+SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date, t.traceparent FROM deliveries t WHERE t.instance_id = @instance_id AND t.id = @id;
 
 -- name: DeliveriesHold :one
 -- DeliveriesHold reads a row and keeps others from changing or deleting it; others may hold it too.
-SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date FROM deliveries t WHERE t.instance_id = @instance_id AND t.id = @id FOR SHARE OF t;
+SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date, t.traceparent FROM deliveries t WHERE t.instance_id = @instance_id AND t.id = @id FOR SHARE OF t;
 
 -- name: DeliveriesLock :one
 -- DeliveriesLock reads a row and keeps others from changing or deleting it.
-SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date FROM deliveries t WHERE t.instance_id = @instance_id AND t.id = @id FOR NO KEY UPDATE OF t;
+SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date, t.traceparent FROM deliveries t WHERE t.instance_id = @instance_id AND t.id = @id FOR NO KEY UPDATE OF t;
 
 -- name: DeliveriesTake :one
 -- DeliveriesTake reads a row that is to be deleted.
-SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date FROM deliveries t WHERE t.instance_id = @instance_id AND t.id = @id FOR UPDATE OF t;
+SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date, t.traceparent FROM deliveries t WHERE t.instance_id = @instance_id AND t.id = @id FOR UPDATE OF t;
 
 -- name: DeliveriesInsert :one
 -- DeliveriesInsert stores a new row and appends its event.
-INSERT INTO deliveries (instance_id, id, target, execution, delivered_type, delivered_sequence, object_type, object_id, position, state, dead_reason, attempts, all_attempts, queued_date, next_attempt, body, sequence, creation_date, change_date)
-VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('target'), sqlc.arg('execution'), sqlc.arg('delivered_type'), sqlc.arg('delivered_sequence'), sqlc.arg('object_type'), sqlc.arg('object_id'), sqlc.arg('position'), sqlc.arg('state'), sqlc.arg('dead_reason'), sqlc.arg('attempts'), sqlc.arg('all_attempts'), sqlc.arg('queued_date'), sqlc.arg('next_attempt'), sqlc.arg('body'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'))
+INSERT INTO deliveries (instance_id, id, target, execution, delivered_type, delivered_sequence, object_type, object_id, position, state, dead_reason, attempts, all_attempts, queued_date, next_attempt, body, sequence, creation_date, change_date, traceparent)
+VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('target'), sqlc.arg('execution'), sqlc.arg('delivered_type'), sqlc.arg('delivered_sequence'), sqlc.arg('object_type'), sqlc.arg('object_id'), sqlc.arg('position'), sqlc.arg('state'), sqlc.arg('dead_reason'), sqlc.arg('attempts'), sqlc.arg('all_attempts'), sqlc.arg('queued_date'), sqlc.arg('next_attempt'), sqlc.arg('body'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), sqlc.arg('creation_date'), sqlc.arg('change_date'), sqlc.arg('traceparent'))
 RETURNING sequence;
 
 -- name: DeliveriesUpdate :one
 -- DeliveriesUpdate stores a row that is locked and appends its event.
-UPDATE deliveries t SET target = sqlc.arg('target'), execution = sqlc.arg('execution'), delivered_type = sqlc.arg('delivered_type'), delivered_sequence = sqlc.arg('delivered_sequence'), object_type = sqlc.arg('object_type'), object_id = sqlc.arg('object_id'), position = sqlc.arg('position'), state = sqlc.arg('state'), dead_reason = sqlc.arg('dead_reason'), attempts = sqlc.arg('attempts'), all_attempts = sqlc.arg('all_attempts'), queued_date = sqlc.arg('queued_date'), next_attempt = sqlc.arg('next_attempt'), body = sqlc.arg('body'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date')
+UPDATE deliveries t SET target = sqlc.arg('target'), execution = sqlc.arg('execution'), delivered_type = sqlc.arg('delivered_type'), delivered_sequence = sqlc.arg('delivered_sequence'), object_type = sqlc.arg('object_type'), object_id = sqlc.arg('object_id'), position = sqlc.arg('position'), state = sqlc.arg('state'), dead_reason = sqlc.arg('dead_reason'), attempts = sqlc.arg('attempts'), all_attempts = sqlc.arg('all_attempts'), queued_date = sqlc.arg('queued_date'), next_attempt = sqlc.arg('next_attempt'), body = sqlc.arg('body'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), change_date = sqlc.arg('change_date'), traceparent = sqlc.arg('traceparent')
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
 -- name: DeliveriesLeave :one
 -- DeliveriesLeave appends the last event of a row, which the triggers find when it is deleted.
-UPDATE deliveries t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+UPDATE deliveries t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent)
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 

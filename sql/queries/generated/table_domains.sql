@@ -19,18 +19,18 @@ SELECT t.instance_id, t.id, t.org_id, t.domain, t.domain_folded, t.is_verified, 
 -- name: DomainsInsert :one
 -- DomainsInsert stores a new row and appends its event.
 INSERT INTO domains (instance_id, id, org_id, domain, domain_folded, is_verified, is_primary, validation_type, validation_token, sequence, creation_date, change_date)
-VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('domain'), sqlc.arg('domain_folded'), sqlc.arg('is_verified'), sqlc.arg('is_primary'), sqlc.arg('validation_type'), sqlc.arg('validation_token'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'))
+VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('domain'), sqlc.arg('domain_folded'), sqlc.arg('is_verified'), sqlc.arg('is_primary'), sqlc.arg('validation_type'), sqlc.arg('validation_token'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), sqlc.arg('creation_date'), sqlc.arg('change_date'))
 RETURNING sequence;
 
 -- name: DomainsUpdate :one
 -- DomainsUpdate stores a row that is locked and appends its event.
-UPDATE domains t SET org_id = sqlc.arg('org_id'), domain = sqlc.arg('domain'), domain_folded = sqlc.arg('domain_folded'), is_verified = sqlc.arg('is_verified'), is_primary = sqlc.arg('is_primary'), validation_type = sqlc.arg('validation_type'), validation_token = sqlc.arg('validation_token'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date')
+UPDATE domains t SET org_id = sqlc.arg('org_id'), domain = sqlc.arg('domain'), domain_folded = sqlc.arg('domain_folded'), is_verified = sqlc.arg('is_verified'), is_primary = sqlc.arg('is_primary'), validation_type = sqlc.arg('validation_type'), validation_token = sqlc.arg('validation_token'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), change_date = sqlc.arg('change_date')
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
 -- name: DomainsLeave :one
 -- DomainsLeave appends the last event of a row, which the triggers find when it is deleted.
-UPDATE domains t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+UPDATE domains t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent)
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 

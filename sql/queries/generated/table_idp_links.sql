@@ -19,18 +19,18 @@ SELECT t.instance_id, t.id, t.org_id, t.user_id, t.idp_instance_id, t.idp_id, t.
 -- name: IdpLinksInsert :one
 -- IdpLinksInsert stores a new row and appends its event.
 INSERT INTO idp_links (instance_id, id, org_id, user_id, idp_instance_id, idp_id, external_user_id, external_username, sequence, creation_date, change_date)
-VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('user_id'), sqlc.arg('idp_instance_id'), sqlc.arg('idp_id'), sqlc.arg('external_user_id'), sqlc.arg('external_username'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'))
+VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('user_id'), sqlc.arg('idp_instance_id'), sqlc.arg('idp_id'), sqlc.arg('external_user_id'), sqlc.arg('external_username'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), sqlc.arg('creation_date'), sqlc.arg('change_date'))
 RETURNING sequence;
 
 -- name: IdpLinksUpdate :one
 -- IdpLinksUpdate stores a row that is locked and appends its event.
-UPDATE idp_links t SET org_id = sqlc.arg('org_id'), user_id = sqlc.arg('user_id'), idp_instance_id = sqlc.arg('idp_instance_id'), idp_id = sqlc.arg('idp_id'), external_user_id = sqlc.arg('external_user_id'), external_username = sqlc.arg('external_username'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date')
+UPDATE idp_links t SET org_id = sqlc.arg('org_id'), user_id = sqlc.arg('user_id'), idp_instance_id = sqlc.arg('idp_instance_id'), idp_id = sqlc.arg('idp_id'), external_user_id = sqlc.arg('external_user_id'), external_username = sqlc.arg('external_username'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), change_date = sqlc.arg('change_date')
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
 -- name: IdpLinksLeave :one
 -- IdpLinksLeave appends the last event of a row, which the triggers find when it is deleted.
-UPDATE idp_links t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+UPDATE idp_links t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent)
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 

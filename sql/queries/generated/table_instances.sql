@@ -19,18 +19,18 @@ SELECT t.id, t.name, t.name_folded, t.default_org, t.blocked, t.audit_log_retent
 -- name: InstancesInsert :one
 -- InstancesInsert stores a new row and appends its event.
 INSERT INTO instances (id, name, name_folded, default_org, blocked, audit_log_retention_nanos, allow_registration, sequence, creation_date, change_date, smtp_sender_address_matches_instance_domain)
-VALUES (sqlc.arg('id'), sqlc.arg('name'), sqlc.arg('name_folded'), sqlc.arg('default_org'), sqlc.arg('blocked'), sqlc.arg('audit_log_retention_nanos'), sqlc.arg('allow_registration'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'), sqlc.arg('smtp_sender_address_matches_instance_domain'))
+VALUES (sqlc.arg('id'), sqlc.arg('name'), sqlc.arg('name_folded'), sqlc.arg('default_org'), sqlc.arg('blocked'), sqlc.arg('audit_log_retention_nanos'), sqlc.arg('allow_registration'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), sqlc.arg('creation_date'), sqlc.arg('change_date'), sqlc.arg('smtp_sender_address_matches_instance_domain'))
 RETURNING sequence;
 
 -- name: InstancesUpdate :one
 -- InstancesUpdate stores a row that is locked and appends its event.
-UPDATE instances t SET name = sqlc.arg('name'), name_folded = sqlc.arg('name_folded'), default_org = sqlc.arg('default_org'), blocked = sqlc.arg('blocked'), audit_log_retention_nanos = sqlc.arg('audit_log_retention_nanos'), allow_registration = sqlc.arg('allow_registration'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date'), smtp_sender_address_matches_instance_domain = sqlc.arg('smtp_sender_address_matches_instance_domain')
+UPDATE instances t SET name = sqlc.arg('name'), name_folded = sqlc.arg('name_folded'), default_org = sqlc.arg('default_org'), blocked = sqlc.arg('blocked'), audit_log_retention_nanos = sqlc.arg('audit_log_retention_nanos'), allow_registration = sqlc.arg('allow_registration'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), change_date = sqlc.arg('change_date'), smtp_sender_address_matches_instance_domain = sqlc.arg('smtp_sender_address_matches_instance_domain')
 WHERE t.id = @id
 RETURNING t.sequence;
 
 -- name: InstancesLeave :one
 -- InstancesLeave appends the last event of a row, which the triggers find when it is deleted.
-UPDATE instances t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+UPDATE instances t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent)
 WHERE t.id = @id
 RETURNING t.sequence;
 

@@ -19,18 +19,18 @@ SELECT t.instance_id, t.id, t.org_id, t.user_id, t.public_key, t.expiration_date
 -- name: MachineKeysInsert :one
 -- MachineKeysInsert stores a new row and appends its event.
 INSERT INTO machine_keys (instance_id, id, org_id, user_id, public_key, expiration_date, sequence, creation_date, change_date)
-VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('user_id'), sqlc.arg('public_key'), sqlc.arg('expiration_date'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'))
+VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('user_id'), sqlc.arg('public_key'), sqlc.arg('expiration_date'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), sqlc.arg('creation_date'), sqlc.arg('change_date'))
 RETURNING sequence;
 
 -- name: MachineKeysUpdate :one
 -- MachineKeysUpdate stores a row that is locked and appends its event.
-UPDATE machine_keys t SET org_id = sqlc.arg('org_id'), user_id = sqlc.arg('user_id'), public_key = sqlc.arg('public_key'), expiration_date = sqlc.arg('expiration_date'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date')
+UPDATE machine_keys t SET org_id = sqlc.arg('org_id'), user_id = sqlc.arg('user_id'), public_key = sqlc.arg('public_key'), expiration_date = sqlc.arg('expiration_date'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), change_date = sqlc.arg('change_date')
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
 -- name: MachineKeysLeave :one
 -- MachineKeysLeave appends the last event of a row, which the triggers find when it is deleted.
-UPDATE machine_keys t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+UPDATE machine_keys t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent)
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 

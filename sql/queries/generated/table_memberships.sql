@@ -19,18 +19,18 @@ SELECT t.instance_id, t.id, t.org_id, t.project_id, t.project_grant_id, t.user_i
 -- name: MembershipsInsert :one
 -- MembershipsInsert stores a new row and appends its event.
 INSERT INTO memberships (instance_id, id, org_id, project_id, project_grant_id, user_id, level, object_id, roles, sequence, creation_date, change_date)
-VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('project_id'), sqlc.arg('project_grant_id'), sqlc.arg('user_id'), sqlc.arg('level'), sqlc.arg('object_id'), sqlc.arg('roles'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'))
+VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('project_id'), sqlc.arg('project_grant_id'), sqlc.arg('user_id'), sqlc.arg('level'), sqlc.arg('object_id'), sqlc.arg('roles'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), sqlc.arg('creation_date'), sqlc.arg('change_date'))
 RETURNING sequence;
 
 -- name: MembershipsUpdate :one
 -- MembershipsUpdate stores a row that is locked and appends its event.
-UPDATE memberships t SET org_id = sqlc.arg('org_id'), project_id = sqlc.arg('project_id'), project_grant_id = sqlc.arg('project_grant_id'), user_id = sqlc.arg('user_id'), level = sqlc.arg('level'), object_id = sqlc.arg('object_id'), roles = sqlc.arg('roles'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date')
+UPDATE memberships t SET org_id = sqlc.arg('org_id'), project_id = sqlc.arg('project_id'), project_grant_id = sqlc.arg('project_grant_id'), user_id = sqlc.arg('user_id'), level = sqlc.arg('level'), object_id = sqlc.arg('object_id'), roles = sqlc.arg('roles'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), change_date = sqlc.arg('change_date')
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
 -- name: MembershipsLeave :one
 -- MembershipsLeave appends the last event of a row, which the triggers find when it is deleted.
-UPDATE memberships t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+UPDATE memberships t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent)
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 

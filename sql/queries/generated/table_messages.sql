@@ -19,18 +19,18 @@ SELECT t.instance_id, t.id, t.org_id, t.user_id, t.kind, t.template, t.recipient
 -- name: MessagesInsert :one
 -- MessagesInsert stores a new row and appends its event.
 INSERT INTO messages (instance_id, id, org_id, user_id, kind, template, recipient, language, payload, state, attempts, next_attempt, creation_date, sent_date, sequence, change_date, dead_reason, all_attempts, expiration_date)
-VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('user_id'), sqlc.arg('kind'), sqlc.arg('template'), sqlc.arg('recipient'), sqlc.arg('language'), sqlc.arg('payload'), sqlc.arg('state'), sqlc.arg('attempts'), sqlc.arg('next_attempt'), sqlc.arg('creation_date'), sqlc.arg('sent_date'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('change_date'), sqlc.arg('dead_reason'), sqlc.arg('all_attempts'), sqlc.arg('expiration_date'))
+VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('user_id'), sqlc.arg('kind'), sqlc.arg('template'), sqlc.arg('recipient'), sqlc.arg('language'), sqlc.arg('payload'), sqlc.arg('state'), sqlc.arg('attempts'), sqlc.arg('next_attempt'), sqlc.arg('creation_date'), sqlc.arg('sent_date'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), sqlc.arg('change_date'), sqlc.arg('dead_reason'), sqlc.arg('all_attempts'), sqlc.arg('expiration_date'))
 RETURNING sequence;
 
 -- name: MessagesUpdate :one
 -- MessagesUpdate stores a row that is locked and appends its event.
-UPDATE messages t SET org_id = sqlc.arg('org_id'), user_id = sqlc.arg('user_id'), kind = sqlc.arg('kind'), template = sqlc.arg('template'), recipient = sqlc.arg('recipient'), language = sqlc.arg('language'), payload = sqlc.arg('payload'), state = sqlc.arg('state'), attempts = sqlc.arg('attempts'), next_attempt = sqlc.arg('next_attempt'), sent_date = sqlc.arg('sent_date'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date'), dead_reason = sqlc.arg('dead_reason'), all_attempts = sqlc.arg('all_attempts'), expiration_date = sqlc.arg('expiration_date')
+UPDATE messages t SET org_id = sqlc.arg('org_id'), user_id = sqlc.arg('user_id'), kind = sqlc.arg('kind'), template = sqlc.arg('template'), recipient = sqlc.arg('recipient'), language = sqlc.arg('language'), payload = sqlc.arg('payload'), state = sqlc.arg('state'), attempts = sqlc.arg('attempts'), next_attempt = sqlc.arg('next_attempt'), sent_date = sqlc.arg('sent_date'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), change_date = sqlc.arg('change_date'), dead_reason = sqlc.arg('dead_reason'), all_attempts = sqlc.arg('all_attempts'), expiration_date = sqlc.arg('expiration_date')
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
 -- name: MessagesLeave :one
 -- MessagesLeave appends the last event of a row, which the triggers find when it is deleted.
-UPDATE messages t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+UPDATE messages t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent)
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 

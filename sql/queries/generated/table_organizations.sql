@@ -19,18 +19,18 @@ SELECT t.instance_id, t.id, t.name, t.name_folded, t.state, t.sequence, t.creati
 -- name: OrganizationsInsert :one
 -- OrganizationsInsert stores a new row and appends its event.
 INSERT INTO organizations (instance_id, id, name, name_folded, state, sequence, creation_date, change_date)
-VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('name'), sqlc.arg('name_folded'), sqlc.arg('state'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'))
+VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('name'), sqlc.arg('name_folded'), sqlc.arg('state'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), sqlc.arg('creation_date'), sqlc.arg('change_date'))
 RETURNING sequence;
 
 -- name: OrganizationsUpdate :one
 -- OrganizationsUpdate stores a row that is locked and appends its event.
-UPDATE organizations t SET name = sqlc.arg('name'), name_folded = sqlc.arg('name_folded'), state = sqlc.arg('state'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date')
+UPDATE organizations t SET name = sqlc.arg('name'), name_folded = sqlc.arg('name_folded'), state = sqlc.arg('state'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), change_date = sqlc.arg('change_date')
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
 -- name: OrganizationsLeave :one
 -- OrganizationsLeave appends the last event of a row, which the triggers find when it is deleted.
-UPDATE organizations t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+UPDATE organizations t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent)
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 

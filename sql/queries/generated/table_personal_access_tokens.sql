@@ -19,18 +19,18 @@ SELECT t.instance_id, t.id, t.org_id, t.user_id, t.name, t.token_hash, t.expirat
 -- name: PersonalAccessTokensInsert :one
 -- PersonalAccessTokensInsert stores a new row and appends its event.
 INSERT INTO personal_access_tokens (instance_id, id, org_id, user_id, name, token_hash, expiration_date, sequence, creation_date, change_date)
-VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('user_id'), sqlc.arg('name'), sqlc.arg('token_hash'), sqlc.arg('expiration_date'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'))
+VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('user_id'), sqlc.arg('name'), sqlc.arg('token_hash'), sqlc.arg('expiration_date'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), sqlc.arg('creation_date'), sqlc.arg('change_date'))
 RETURNING sequence;
 
 -- name: PersonalAccessTokensUpdate :one
 -- PersonalAccessTokensUpdate stores a row that is locked and appends its event.
-UPDATE personal_access_tokens t SET org_id = sqlc.arg('org_id'), user_id = sqlc.arg('user_id'), name = sqlc.arg('name'), token_hash = sqlc.arg('token_hash'), expiration_date = sqlc.arg('expiration_date'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date')
+UPDATE personal_access_tokens t SET org_id = sqlc.arg('org_id'), user_id = sqlc.arg('user_id'), name = sqlc.arg('name'), token_hash = sqlc.arg('token_hash'), expiration_date = sqlc.arg('expiration_date'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), change_date = sqlc.arg('change_date')
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
 -- name: PersonalAccessTokensLeave :one
 -- PersonalAccessTokensLeave appends the last event of a row, which the triggers find when it is deleted.
-UPDATE personal_access_tokens t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+UPDATE personal_access_tokens t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent)
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 

@@ -19,18 +19,18 @@ SELECT t.instance_id, t.id, t.org_id, t.project_id, t.key, t.key_folded, t.displ
 -- name: ProjectRolesInsert :one
 -- ProjectRolesInsert stores a new row and appends its event.
 INSERT INTO project_roles (instance_id, id, org_id, project_id, key, key_folded, display_name, display_name_folded, "group", sequence, creation_date, change_date)
-VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('project_id'), sqlc.arg('key'), sqlc.arg('key_folded'), sqlc.arg('display_name'), sqlc.arg('display_name_folded'), sqlc.arg('group'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'))
+VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('project_id'), sqlc.arg('key'), sqlc.arg('key_folded'), sqlc.arg('display_name'), sqlc.arg('display_name_folded'), sqlc.arg('group'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), sqlc.arg('creation_date'), sqlc.arg('change_date'))
 RETURNING sequence;
 
 -- name: ProjectRolesUpdate :one
 -- ProjectRolesUpdate stores a row that is locked and appends its event.
-UPDATE project_roles t SET org_id = sqlc.arg('org_id'), project_id = sqlc.arg('project_id'), key = sqlc.arg('key'), key_folded = sqlc.arg('key_folded'), display_name = sqlc.arg('display_name'), display_name_folded = sqlc.arg('display_name_folded'), "group" = sqlc.arg('group'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date')
+UPDATE project_roles t SET org_id = sqlc.arg('org_id'), project_id = sqlc.arg('project_id'), key = sqlc.arg('key'), key_folded = sqlc.arg('key_folded'), display_name = sqlc.arg('display_name'), display_name_folded = sqlc.arg('display_name_folded'), "group" = sqlc.arg('group'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), change_date = sqlc.arg('change_date')
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
 -- name: ProjectRolesLeave :one
 -- ProjectRolesLeave appends the last event of a row, which the triggers find when it is deleted.
-UPDATE project_roles t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+UPDATE project_roles t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent)
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 

@@ -19,18 +19,18 @@ SELECT t.instance_id, t.id, t.org_id, t.name, t.name_folded, t.project_role_asse
 -- name: ProjectsInsert :one
 -- ProjectsInsert stores a new row and appends its event.
 INSERT INTO projects (instance_id, id, org_id, name, name_folded, project_role_assertion, project_role_check, has_project_check, state, sequence, creation_date, change_date)
-VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('name'), sqlc.arg('name_folded'), sqlc.arg('project_role_assertion'), sqlc.arg('project_role_check'), sqlc.arg('has_project_check'), sqlc.arg('state'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'))
+VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('name'), sqlc.arg('name_folded'), sqlc.arg('project_role_assertion'), sqlc.arg('project_role_check'), sqlc.arg('has_project_check'), sqlc.arg('state'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), sqlc.arg('creation_date'), sqlc.arg('change_date'))
 RETURNING sequence;
 
 -- name: ProjectsUpdate :one
 -- ProjectsUpdate stores a row that is locked and appends its event.
-UPDATE projects t SET org_id = sqlc.arg('org_id'), name = sqlc.arg('name'), name_folded = sqlc.arg('name_folded'), project_role_assertion = sqlc.arg('project_role_assertion'), project_role_check = sqlc.arg('project_role_check'), has_project_check = sqlc.arg('has_project_check'), state = sqlc.arg('state'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date')
+UPDATE projects t SET org_id = sqlc.arg('org_id'), name = sqlc.arg('name'), name_folded = sqlc.arg('name_folded'), project_role_assertion = sqlc.arg('project_role_assertion'), project_role_check = sqlc.arg('project_role_check'), has_project_check = sqlc.arg('has_project_check'), state = sqlc.arg('state'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), change_date = sqlc.arg('change_date')
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
 -- name: ProjectsLeave :one
 -- ProjectsLeave appends the last event of a row, which the triggers find when it is deleted.
-UPDATE projects t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+UPDATE projects t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent)
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 

@@ -19,18 +19,18 @@ SELECT t.instance_id, t.id, t.org_id, t.provider_type, t.name, t.name_folded, t.
 -- name: SmsProvidersInsert :one
 -- SmsProvidersInsert stores a new row and appends its event.
 INSERT INTO sms_providers (instance_id, id, org_id, provider_type, name, name_folded, description, state_policy, sid, token, sender_number, messaging_service_sid, endpoint, signing_key, old_signing_key, old_signing_key_until, sequence, creation_date, change_date)
-VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('provider_type'), sqlc.arg('name'), sqlc.arg('name_folded'), sqlc.arg('description'), sqlc.arg('state_policy'), sqlc.arg('sid'), sqlc.arg('token'), sqlc.arg('sender_number'), sqlc.arg('messaging_service_sid'), sqlc.arg('endpoint'), sqlc.arg('signing_key'), sqlc.arg('old_signing_key'), sqlc.arg('old_signing_key_until'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'))
+VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('provider_type'), sqlc.arg('name'), sqlc.arg('name_folded'), sqlc.arg('description'), sqlc.arg('state_policy'), sqlc.arg('sid'), sqlc.arg('token'), sqlc.arg('sender_number'), sqlc.arg('messaging_service_sid'), sqlc.arg('endpoint'), sqlc.arg('signing_key'), sqlc.arg('old_signing_key'), sqlc.arg('old_signing_key_until'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), sqlc.arg('creation_date'), sqlc.arg('change_date'))
 RETURNING sequence;
 
 -- name: SmsProvidersUpdate :one
 -- SmsProvidersUpdate stores a row that is locked and appends its event.
-UPDATE sms_providers t SET org_id = sqlc.arg('org_id'), provider_type = sqlc.arg('provider_type'), name = sqlc.arg('name'), name_folded = sqlc.arg('name_folded'), description = sqlc.arg('description'), state_policy = sqlc.arg('state_policy'), sid = sqlc.arg('sid'), token = sqlc.arg('token'), sender_number = sqlc.arg('sender_number'), messaging_service_sid = sqlc.arg('messaging_service_sid'), endpoint = sqlc.arg('endpoint'), signing_key = sqlc.arg('signing_key'), old_signing_key = sqlc.arg('old_signing_key'), old_signing_key_until = sqlc.arg('old_signing_key_until'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date')
+UPDATE sms_providers t SET org_id = sqlc.arg('org_id'), provider_type = sqlc.arg('provider_type'), name = sqlc.arg('name'), name_folded = sqlc.arg('name_folded'), description = sqlc.arg('description'), state_policy = sqlc.arg('state_policy'), sid = sqlc.arg('sid'), token = sqlc.arg('token'), sender_number = sqlc.arg('sender_number'), messaging_service_sid = sqlc.arg('messaging_service_sid'), endpoint = sqlc.arg('endpoint'), signing_key = sqlc.arg('signing_key'), old_signing_key = sqlc.arg('old_signing_key'), old_signing_key_until = sqlc.arg('old_signing_key_until'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), change_date = sqlc.arg('change_date')
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
 -- name: SmsProvidersLeave :one
 -- SmsProvidersLeave appends the last event of a row, which the triggers find when it is deleted.
-UPDATE sms_providers t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+UPDATE sms_providers t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent)
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 

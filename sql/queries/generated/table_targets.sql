@@ -19,18 +19,18 @@ SELECT t.instance_id, t.id, t.name, t.name_folded, t.target_type, t.url, t.timeo
 -- name: TargetsInsert :one
 -- TargetsInsert stores a new row and appends its event.
 INSERT INTO targets (instance_id, id, name, name_folded, target_type, url, timeout_nanos, is_async, interrupt_on_error, sequence, creation_date, change_date, signing_key, old_signing_key, old_signing_key_until)
-VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('name'), sqlc.arg('name_folded'), sqlc.arg('target_type'), sqlc.arg('url'), sqlc.arg('timeout_nanos'), sqlc.arg('is_async'), sqlc.arg('interrupt_on_error'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'), sqlc.arg('signing_key'), sqlc.arg('old_signing_key'), sqlc.arg('old_signing_key_until'))
+VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('name'), sqlc.arg('name_folded'), sqlc.arg('target_type'), sqlc.arg('url'), sqlc.arg('timeout_nanos'), sqlc.arg('is_async'), sqlc.arg('interrupt_on_error'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), sqlc.arg('creation_date'), sqlc.arg('change_date'), sqlc.arg('signing_key'), sqlc.arg('old_signing_key'), sqlc.arg('old_signing_key_until'))
 RETURNING sequence;
 
 -- name: TargetsUpdate :one
 -- TargetsUpdate stores a row that is locked and appends its event.
-UPDATE targets t SET name = sqlc.arg('name'), name_folded = sqlc.arg('name_folded'), target_type = sqlc.arg('target_type'), url = sqlc.arg('url'), timeout_nanos = sqlc.arg('timeout_nanos'), is_async = sqlc.arg('is_async'), interrupt_on_error = sqlc.arg('interrupt_on_error'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date'), signing_key = sqlc.arg('signing_key'), old_signing_key = sqlc.arg('old_signing_key'), old_signing_key_until = sqlc.arg('old_signing_key_until')
+UPDATE targets t SET name = sqlc.arg('name'), name_folded = sqlc.arg('name_folded'), target_type = sqlc.arg('target_type'), url = sqlc.arg('url'), timeout_nanos = sqlc.arg('timeout_nanos'), is_async = sqlc.arg('is_async'), interrupt_on_error = sqlc.arg('interrupt_on_error'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), change_date = sqlc.arg('change_date'), signing_key = sqlc.arg('signing_key'), old_signing_key = sqlc.arg('old_signing_key'), old_signing_key_until = sqlc.arg('old_signing_key_until')
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
 -- name: TargetsLeave :one
 -- TargetsLeave appends the last event of a row, which the triggers find when it is deleted.
-UPDATE targets t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+UPDATE targets t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent)
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 

@@ -19,18 +19,18 @@ SELECT t.instance_id, t.id, t.org_id, t.user_id, t.project_id, t.project_grant_i
 -- name: UserGrantsInsert :one
 -- UserGrantsInsert stores a new row and appends its event.
 INSERT INTO user_grants (instance_id, id, org_id, user_id, project_id, project_grant_id, role_keys, state, sequence, creation_date, change_date)
-VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('user_id'), sqlc.arg('project_id'), sqlc.arg('project_grant_id'), sqlc.arg('role_keys'), sqlc.arg('state'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'))
+VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('user_id'), sqlc.arg('project_id'), sqlc.arg('project_grant_id'), sqlc.arg('role_keys'), sqlc.arg('state'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), sqlc.arg('creation_date'), sqlc.arg('change_date'))
 RETURNING sequence;
 
 -- name: UserGrantsUpdate :one
 -- UserGrantsUpdate stores a row that is locked and appends its event.
-UPDATE user_grants t SET org_id = sqlc.arg('org_id'), user_id = sqlc.arg('user_id'), project_id = sqlc.arg('project_id'), project_grant_id = sqlc.arg('project_grant_id'), role_keys = sqlc.arg('role_keys'), state = sqlc.arg('state'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date')
+UPDATE user_grants t SET org_id = sqlc.arg('org_id'), user_id = sqlc.arg('user_id'), project_id = sqlc.arg('project_id'), project_grant_id = sqlc.arg('project_grant_id'), role_keys = sqlc.arg('role_keys'), state = sqlc.arg('state'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), change_date = sqlc.arg('change_date')
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
 -- name: UserGrantsLeave :one
 -- UserGrantsLeave appends the last event of a row, which the triggers find when it is deleted.
-UPDATE user_grants t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+UPDATE user_grants t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent)
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 

@@ -19,18 +19,18 @@ SELECT t.instance_id, t.user_id, t.id, t.id_folded, t.org_id, t.value, t.sequenc
 -- name: UserMetadataInsert :one
 -- UserMetadataInsert stores a new row and appends its event.
 INSERT INTO user_metadata (instance_id, user_id, id, id_folded, org_id, value, sequence, creation_date, change_date)
-VALUES (sqlc.arg('instance_id'), sqlc.arg('user_id'), sqlc.arg('id'), sqlc.arg('id_folded'), sqlc.arg('org_id'), sqlc.arg('value'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'))
+VALUES (sqlc.arg('instance_id'), sqlc.arg('user_id'), sqlc.arg('id'), sqlc.arg('id_folded'), sqlc.arg('org_id'), sqlc.arg('value'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), sqlc.arg('creation_date'), sqlc.arg('change_date'))
 RETURNING sequence;
 
 -- name: UserMetadataUpdate :one
 -- UserMetadataUpdate stores a row that is locked and appends its event.
-UPDATE user_metadata t SET id_folded = sqlc.arg('id_folded'), org_id = sqlc.arg('org_id'), value = sqlc.arg('value'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date')
+UPDATE user_metadata t SET id_folded = sqlc.arg('id_folded'), org_id = sqlc.arg('org_id'), value = sqlc.arg('value'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), change_date = sqlc.arg('change_date')
 WHERE t.instance_id = @instance_id AND t.id = @id AND t.user_id = @user_id
 RETURNING t.sequence;
 
 -- name: UserMetadataLeave :one
 -- UserMetadataLeave appends the last event of a row, which the triggers find when it is deleted.
-UPDATE user_metadata t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+UPDATE user_metadata t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent)
 WHERE t.instance_id = @instance_id AND t.id = @id AND t.user_id = @user_id
 RETURNING t.sequence;
 

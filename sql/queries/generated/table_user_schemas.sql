@@ -19,18 +19,18 @@ SELECT t.instance_id, t.id, t.type, t.type_folded, t.schema, t.revision, t.possi
 -- name: UserSchemasInsert :one
 -- UserSchemasInsert stores a new row and appends its event.
 INSERT INTO user_schemas (instance_id, id, type, type_folded, schema, revision, possible_authenticators, state, sequence, creation_date, change_date)
-VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('type'), sqlc.arg('type_folded'), sqlc.arg('schema'), sqlc.arg('revision'), sqlc.arg('possible_authenticators'), sqlc.arg('state'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'))
+VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('type'), sqlc.arg('type_folded'), sqlc.arg('schema'), sqlc.arg('revision'), sqlc.arg('possible_authenticators'), sqlc.arg('state'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), sqlc.arg('creation_date'), sqlc.arg('change_date'))
 RETURNING sequence;
 
 -- name: UserSchemasUpdate :one
 -- UserSchemasUpdate stores a row that is locked and appends its event.
-UPDATE user_schemas t SET type = sqlc.arg('type'), type_folded = sqlc.arg('type_folded'), schema = sqlc.arg('schema'), revision = sqlc.arg('revision'), possible_authenticators = sqlc.arg('possible_authenticators'), state = sqlc.arg('state'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date')
+UPDATE user_schemas t SET type = sqlc.arg('type'), type_folded = sqlc.arg('type_folded'), schema = sqlc.arg('schema'), revision = sqlc.arg('revision'), possible_authenticators = sqlc.arg('possible_authenticators'), state = sqlc.arg('state'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent), change_date = sqlc.arg('change_date')
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
 -- name: UserSchemasLeave :one
 -- UserSchemasLeave appends the last event of a row, which the triggers find when it is deleted.
-UPDATE user_schemas t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+UPDATE user_schemas t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz, @event_client_address, @event_traceparent)
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 

@@ -134,7 +134,13 @@ func Open(t testing.TB, connections int) *store.DB {
 // its own.
 func Connect(t testing.TB, url string, connections int) *store.DB {
 	t.Helper()
-	db, err := store.Open(t.Context(), store.Config{URL: url, MaxConns: connections})
+	return ConnectTo(t, store.Config{URL: url, MaxConns: connections})
+}
+
+// ConnectTo is Connect with what else there is to say of a database.
+func ConnectTo(t testing.TB, c store.Config) *store.DB {
+	t.Helper()
+	db, err := store.Open(t.Context(), c)
 	if err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}

@@ -49,7 +49,12 @@ type GetEvent struct {
 	// The context the object belongs to.
 	ResourceOwner *v3alpha.Owner `protobuf:"bytes,7,opt,name=resource_owner,json=resourceOwner,proto3" json:"resource_owner,omitempty"`
 	// When it happened.
-	CreationDate  *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=creation_date,json=creationDate,proto3" json:"creation_date,omitempty"`
+	CreationDate *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=creation_date,json=creationDate,proto3" json:"creation_date,omitempty"`
+	// The address, of IPv4 or IPv6, that the request came from which caused it, as the
+	// proxies tell it that the installation trusts. Empty for what the product does by itself.
+	ClientAddress string `protobuf:"bytes,9,opt,name=client_address,json=clientAddress,proto3" json:"client_address,omitempty"`
+	// Where that request stands in a trace (W3C Trace Context), if it was part of one.
+	Traceparent   string `protobuf:"bytes,10,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -138,6 +143,20 @@ func (x *GetEvent) GetCreationDate() *timestamppb.Timestamp {
 		return x.CreationDate
 	}
 	return nil
+}
+
+func (x *GetEvent) GetClientAddress() string {
+	if x != nil {
+		return x.ClientAddress
+	}
+	return ""
+}
+
+func (x *GetEvent) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
 }
 
 // EventSearchFilter is one condition an event has to meet.
@@ -671,7 +690,7 @@ var File_writ_event_v3alpha_event_service_proto protoreflect.FileDescriptor
 
 const file_writ_event_v3alpha_event_service_proto_rawDesc = "" +
 	"\n" +
-	"&writ/event/v3alpha/event_service.proto\x12\x12writ.event.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xed\x02\n" +
+	"&writ/event/v3alpha/event_service.proto\x12\x12writ.event.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xb6\x03\n" +
 	"\bGetEvent\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12%\n" +
@@ -680,7 +699,10 @@ const file_writ_event_v3alpha_event_service_proto_rawDesc = "" +
 	"\apayload\x18\x05 \x01(\v2\x17.google.protobuf.StructB\x06\xbaH\x03\xc8\x01\x01R\apayload\x12\x18\n" +
 	"\acreator\x18\x06 \x01(\tR\acreator\x12I\n" +
 	"\x0eresource_owner\x18\a \x01(\v2\x1a.writ.object.v3alpha.OwnerB\x06\xbaH\x03\xc8\x01\x01R\rresourceOwner\x12G\n" +
-	"\rcreation_date\x18\b \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\fcreationDate\"\xa7\x03\n" +
+	"\rcreation_date\x18\b \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\fcreationDate\x12%\n" +
+	"\x0eclient_address\x18\t \x01(\tR\rclientAddress\x12 \n" +
+	"\vtraceparent\x18\n" +
+	" \x01(\tR\vtraceparent\"\xa7\x03\n" +
 	"\x11EventSearchFilter\x12:\n" +
 	"\x04type\x18\x01 \x01(\v2$.writ.event.v3alpha.EventTypesFilterH\x00R\x04type\x12?\n" +
 	"\x06object\x18\x02 \x01(\v2%.writ.event.v3alpha.EventObjectFilterH\x00R\x06object\x129\n" +

@@ -117,6 +117,12 @@ func (m *GetEvent) AppendJSON(b []byte) []byte {
 		b = wire.AppendTimestamp(b, v)
 		b = append(b, ',')
 	}
+	b = append(b, "\"clientAddress\":"...)
+	b = wire.AppendString(b, m.GetClientAddress())
+	b = append(b, ',')
+	b = append(b, "\"traceparent\":"...)
+	b = wire.AppendString(b, m.GetTraceparent())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
