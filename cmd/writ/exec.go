@@ -260,12 +260,14 @@ func secretsOf(info ready.Info) []string {
 func sweepTemporary() {
 	folders, _ := filepath.Glob(filepath.Join(os.TempDir(), temporaryPrefix+"*")) // fails only on a malformed pattern
 	for _, folder := range folders {
-		if info, err := os.Lstat(folder); err != nil || !info.IsDir() || !isOurs(info) {
-			continue
-		}
-		lock, err := os.OpenFile(filepath.Join(folder, "lock"), os.O_RDWR, 0)
-		if err != nil {
+		// The folder may be PostgreSQL's user's, what it is locked by is not.
+		path := filepath.Join(folder, "lock")
+		if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() || !isOurs(info) {
 			continue // it has just been made, or is none
+		}
+		lock, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			continue
 		}
 		if _, err := os.Lstat(filepath.Join(folder, keptMark)); err != nil && syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 			_ = os.RemoveAll(folder)
