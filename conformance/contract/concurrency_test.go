@@ -3,6 +3,7 @@ package contract
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,7 +16,8 @@ import (
 )
 
 // parallel makes n calls at once, over the nodes and transports in turn. They
-// all wait for each other before they start.
+// all wait for each other before they start. A slow machine has no place for some of them,
+// which then did nothing: they come again, as they are asked to.
 func parallel(t *testing.T, nodes []*suite, n int, request func(i int) proto.Message) []outcome {
 	t.Helper()
 	outcomes, start := make([]outcome, n), make(chan struct{})
@@ -26,7 +28,13 @@ func parallel(t *testing.T, nodes []*suite, n int, request func(i int) proto.Mes
 		req := request(i)
 		done.Go(func() {
 			<-start
-			outcomes[i] = over.call(t, t.Context(), node.AdminToken, req)
+			for range 100 {
+				outcomes[i] = over.call(t, t.Context(), node.AdminToken, req)
+				if outcomes[i].refusal == nil || !strings.Contains(outcomes[i].refusal.String(), "OVERLOADED") {
+					return
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
 		})
 	}
 	close(start)

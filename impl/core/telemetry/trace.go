@@ -139,7 +139,7 @@ func (t *Telemetry) Statements() pgx.QueryTracer {
 	case t.tracer == nil:
 		return counting{}
 	}
-	return multitracer.New(counting{}, otelpgx.NewTracer(otelpgx.WithTrimSQLInSpanName(), otelpgx.WithDisableConnectionDetailsInAttributes()))
+	return multitracer.New(counting{}, otelpgx.NewTracer(otelpgx.WithDisableConnectionDetailsInAttributes()))
 }
 
 // counting counts the statements of requests.
