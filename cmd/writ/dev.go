@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +24,9 @@ import (
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/dev/postgres"
+	"github.com/writ-id/writ/impl/dev/ready"
 	"github.com/writ-id/writ/impl/dev/seed"
+	"github.com/writ-id/writ/impl/dev/world"
 	"github.com/writ-id/writ/impl/server"
 	"github.com/writ-id/writ/sql/migrations"
 )
@@ -49,6 +52,8 @@ DIR/credentials.json); without it everything is removed at exit.`,
 	cmd.Flags().StringVar(&d.dataDir, "data-dir", "", "where to keep the database; a temporary folder when empty")
 	cmd.Flags().StringArrayVar(&d.settings, "postgres-setting", nil, "a setting of the private PostgreSQL for this run, name=value, such as shared_preload_libraries=pg_stat_statements; may be repeated")
 	cmd.Flags().StringSliceVar(&d.hosts, "dev-host", nil, "further host names, such as that of a container, under which messages and clock are at /_dev; localhost and loopback addresses are")
+	cmd.Flags().IntVar(&d.worlds, "worlds", 0, "how many worlds (POST /_dev/worlds) are ready from the start; without it some are from the first that is asked for")
+	cmd.Flags().BoolVar(&d.reset, "reset", false, "begin anew: remove the database and the credentials that are in --data-dir")
 	cmd.Flags().StringVar(&d.readyFile, "ready-file", "", "file to write when the server answers: JSON with issuer, addr and credentials")
 	return cmd
 }
@@ -57,7 +62,12 @@ type dev struct {
 	nodeFlags
 	dataDir, readyFile string
 	hosts, settings    []string
-	tls                bool
+	tls, reset         bool
+	worlds             int
+
+	announced func(info ready.Info, file, ca string) error // what to do instead of telling people
+	kept      func() bool                                  // whether a temporary folder stays
+	recorded  func(http.Handler) http.Handler              // what keeps requests and answers
 }
 
 func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
@@ -69,12 +79,12 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	go server.Prepare() // while PostgreSQL starts
 	stop, err := d.measure(ctx, logger)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	go server.Prepare() // while PostgreSQL starts
 	listener, err := d.listen()
 	if err != nil {
 		return err
@@ -85,13 +95,18 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer remove()
+	if d.reset {
+		if err := d.begin(ctx, dir); err != nil {
+			return err
+		}
+	}
 	if d.readyFile != "" { // one from an earlier run must not speak for this one
 		if err := os.Remove(d.readyFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	database, err := postgres.Start(ctx, postgres.Config{
-		Dir: dir, Logger: logger, Settings: d.settings, Progress: func(step string) { fmt.Fprintln(os.Stderr, "writ:", step) },
+		Dir: dir, Logger: logger, Settings: append([]string{"max_connections=300"}, d.settings...), Progress: func(step string) { fmt.Fprintln(os.Stderr, "writ:", step) },
 		Template: template(), Disposable: d.dataDir == "",
 	})
 	if err != nil {
@@ -127,10 +142,26 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 			return err
 		}
 	}
-	err = d.serve(ctx, server.Config{
-		DB: db, Logger: logger, AccessLevel: slog.LevelDebug, Sealer: sealer,
-		Dev: &server.Dev{Clock: clock.New(), Hosts: d.hosts, Database: url, Credentials: readyPath(dir)}, External: server.External{Scheme: d.scheme(), Port: portOf(listener)},
-	}, listener, func() error { return d.announce(out, listener, applied, dir, url) })
+	info, err := ready.New(d.scheme()+"://"+listener.Addr().String(), listener.Addr(), applied, dir)
+	if err != nil {
+		return err
+	}
+	c, err := d.configure(server.Config{
+		DB: db, Logger: logger, AccessLevel: slog.LevelDebug, Sealer: sealer, External: server.External{Scheme: d.scheme(), Port: portOf(listener)},
+		Dev: &server.Dev{Clock: clock.New(), Hosts: d.hosts, Database: url, Credentials: readyPath(dir), Clients: info.ClientIDs(), Recorded: d.recorded},
+	})
+	if err != nil {
+		return err
+	}
+	base := c
+	base.Telemetry = nil // what is measured is this node
+	worlds := world.New(world.Config{
+		Base: base, Database: database.URL, Seed: file, Dir: filepath.Join(dir, "worlds"), Ahead: d.worlds, Disposable: d.dataDir == "",
+	})
+	defer worlds.Close()
+	context.AfterFunc(ctx, worlds.End) // nobody who holds one keeps the server from draining
+	c.Dev.Worlds = worlds
+	err = runNode(ctx, c, listener, func() error { return d.announce(out, info, dir, url) })
 	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
@@ -184,6 +215,13 @@ func (d *dev) seedFile() (*seed.File, error) {
 	return seed.Default()
 }
 
+const (
+	// temporaryPrefix begins the names of folders that go with their run.
+	temporaryPrefix = "writ-dev-"
+	// keptMark is in those that stay.
+	keptMark = "kept"
+)
+
 // directory returns where the data is, and what to do with it at exit.
 func (d *dev) directory() (dir string, remove func(), err error) {
 	if d.dataDir != "" {
@@ -193,8 +231,33 @@ func (d *dev) directory() (dir string, remove func(), err error) {
 		}
 		return dir, func() {}, os.MkdirAll(dir, 0o700)
 	}
-	dir, err = os.MkdirTemp("", "writ-dev-")
-	return dir, func() { _ = os.RemoveAll(dir) }, err
+	sweepTemporary()
+	dir, err = os.MkdirTemp("", temporaryPrefix)
+	return dir, func() {
+		if d.kept != nil && d.kept() {
+			_ = os.WriteFile(filepath.Join(dir, keptMark), nil, 0o600)
+			fmt.Fprintf(os.Stderr, "writ: the database is kept: writ dev --data-dir %s\n", dir)
+			return
+		}
+		_ = os.RemoveAll(dir)
+	}, err
+}
+
+// begin removes what earlier runs left in the data folder, and nothing else that is there.
+func (d *dev) begin(ctx context.Context, dir string) error {
+	if d.dataDir == "" {
+		return usageError{errors.New("--reset needs --data-dir: without it every start begins anew")}
+	}
+	if err := postgres.Remove(ctx, dir); err != nil {
+		return err
+	}
+	keys, _ := filepath.Glob(filepath.Join(dir, "key-*.json")) // fails only on a malformed pattern
+	for _, path := range append(keys, filepath.Join(dir, "credentials.json"), filepath.Join(dir, "master-key.json"), readyPath(dir), filepath.Join(dir, "worlds")) {
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // applySeed applies the seed with the credentials of earlier runs, and keeps
@@ -213,7 +276,7 @@ func (d *dev) applySeed(ctx context.Context, db *store.DB, sealer secret.Sealer,
 	if err != nil || len(applied.Generated) == 0 {
 		return applied, err
 	}
-	return applied, writeFile(path, applied.Secrets)
+	return applied, ready.WriteFile(path, applied.Secrets)
 }
 
 // sealer returns the master key of earlier runs, or a new one.
@@ -235,124 +298,28 @@ func (d *dev) sealer(dir string) (secret.Sealer, error) {
 // readyPath is where the commands of this machine find how to call a node in development.
 func readyPath(dir string) string { return filepath.Join(dir, "ready.json") }
 
-// readyInfo is the content of the ready file. Its keys are a fixed interface.
-type readyInfo struct {
-	Issuer        string                 `json:"issuer"`
-	Addr          string                 `json:"addr"`
-	InstanceID    string                 `json:"instance_id"`
-	OrgID         string                 `json:"org_id"`
-	ProjectID     string                 `json:"project_id"`
-	AdminToken    string                 `json:"admin_token"`
-	ViewerToken   string                 `json:"viewer_token"`
-	OrgOwnerToken string                 `json:"org_owner_token"`
-	NobodyToken   string                 `json:"nobody_token"`
-	SystemToken   string                 `json:"system_token"`
-	User          *readyUser             `json:"user,omitempty"`
-	ServiceUser   *readyClient           `json:"service_user,omitempty"`
-	Clients       map[string]readyClient `json:"clients"`
-}
-
-type readyUser struct {
-	ID        string `json:"id"`
-	LoginName string `json:"login_name"`
-	Password  string `json:"password"`
-	Email     string `json:"email"`
-}
-
-// readyClient is a client of the token endpoint: an app or a service user.
-type readyClient struct {
-	ClientID              string `json:"client_id"`
-	ClientSecret          string `json:"client_secret,omitempty"`
-	KeyFile               string `json:"key_file,omitempty"`
-	RedirectURI           string `json:"redirect_uri,omitempty"`
-	PostLogoutRedirectURI string `json:"post_logout_redirect_uri,omitempty"`
-}
-
-// newReadyInfo picks from what a seed came to the first of each kind. Key files
-// are written to dir.
-func newReadyInfo(issuer string, addr net.Addr, applied *seed.Applied, dir string) (readyInfo, error) {
-	info := readyInfo{Issuer: issuer, Addr: addr.String(), Clients: map[string]readyClient{}}
-	first := func(to *string, value string) {
-		if *to == "" {
-			*to = value
-		}
-	}
-	for _, user := range applied.Users {
-		has := func(role string) bool { return slices.Contains(user.Roles, role) }
-		first(&info.InstanceID, user.InstanceID)
-		first(&info.OrgID, user.OrgID)
-		switch {
-		case user.Human && info.User == nil:
-			info.User = &readyUser{user.ID, user.LoginName, user.Password, user.Email}
-		case has("SYSTEM_OWNER"):
-			first(&info.SystemToken, user.Token)
-		case has("IAM_OWNER"):
-			first(&info.AdminToken, user.Token)
-		case has("IAM_OWNER_VIEWER"):
-			first(&info.ViewerToken, user.Token)
-		case has("ORG_OWNER"):
-			first(&info.OrgOwnerToken, user.Token)
-		case user.Token != "" && len(user.Roles) == 0:
-			first(&info.NobodyToken, user.Token)
-		}
-		if user.Secret != "" && info.ServiceUser == nil {
-			file, err := keyFile(dir, user.Username, user.Key)
-			if err != nil {
-				return info, err
-			}
-			info.ServiceUser = &readyClient{ClientID: user.Username, ClientSecret: user.Secret, KeyFile: file}
-		}
-	}
-	for _, project := range applied.Projects[:min(1, len(applied.Projects))] {
-		info.ProjectID = project.ID
-		for _, app := range project.Apps {
-			file, err := keyFile(dir, app.Name, app.Key)
-			if err != nil {
-				return info, err
-			}
-			info.Clients[app.Name] = readyClient{
-				app.ClientID, app.Secret, file, firstOf(app.RedirectURIs), firstOf(app.PostLogoutRedirectURIs),
-			}
-		}
-	}
-	return info, nil
-}
-
-func firstOf(list []string) string {
-	if len(list) == 0 {
-		return ""
-	}
-	return list[0]
-}
-
-// keyFile writes a key to dir and returns its path, "" when there is none.
-func keyFile(dir, name, key string) (string, error) {
-	if key == "" {
-		return "", nil
-	}
-	path := filepath.Join(dir, "key-"+name+".json")
-	return path, writeText(path, []byte(key))
-}
-
 // announce tells that the server answers: to people in words, to scripts in the
 // ready file and, when the log is JSON, as one line of it.
-func (d *dev) announce(out io.Writer, listener net.Listener, applied *seed.Applied, dir, database string) error {
-	info, err := newReadyInfo(d.scheme()+"://"+listener.Addr().String(), listener.Addr(), applied, dir)
-	if err != nil {
-		return err
-	}
+func (d *dev) announce(out io.Writer, info ready.Info, dir, database string) error {
 	for _, path := range []string{readyPath(dir), d.readyFile} {
 		if path == "" {
 			continue
 		}
-		if err := writeFile(path, info); err != nil {
+		if err := ready.WriteFile(path, info); err != nil {
 			return err
 		}
+	}
+	if d.announced != nil {
+		ca := ""
+		if d.tls && filepath.Dir(d.tlsCert) == dir {
+			ca = d.tlsCert
+		}
+		return d.announced(info, readyPath(dir), ca)
 	}
 	if d.logFormat == "json" {
 		return json.NewEncoder(out).Encode(struct {
 			Message string `json:"msg"`
-			readyInfo
+			ready.Info
 		}{"ready", info})
 	}
 	fmt.Fprintf(out, `
@@ -388,29 +355,4 @@ func (d *dev) announce(out io.Writer, listener net.Listener, applied *seed.Appli
 
 `, info.AdminToken, info.Issuer)
 	return nil
-}
-
-// writeFile writes JSON so that the file, once there, is complete.
-func writeFile(path string, content any) error {
-	text, err := json.MarshalIndent(content, "", "  ")
-	if err != nil {
-		return err
-	}
-	return writeText(path, append(text, '\n'))
-}
-
-// writeText writes a file that only its owner reads, whole or not at all.
-func writeText(path string, text []byte) error {
-	temporary, err := os.CreateTemp(filepath.Dir(path), ".writ-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temporary.Name()) // fails once it was renamed
-	if _, err := temporary.Write(text); err != nil {
-		return errors.Join(err, temporary.Close())
-	}
-	if err := errors.Join(temporary.Sync(), temporary.Close()); err != nil {
-		return err
-	}
-	return os.Rename(temporary.Name(), path)
 }

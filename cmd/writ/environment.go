@@ -65,7 +65,7 @@ func flagNames(root *cobra.Command) []string {
 // environment, by value or by file. A variable with our prefix that no command
 // knows is refused: a misspelt setting must not be silently ignored.
 func bindEnvironment(root, cmd *cobra.Command, environ []string) error {
-	known := []string{}
+	known := slices.Clone(ours)
 	for _, name := range flagNames(root) {
 		known = append(known, variableOf(name))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
+	"github.com/writ-id/writ/impl/dev/ready"
 	"github.com/writ-id/writ/impl/server"
 )
 
@@ -57,7 +58,7 @@ func writeMasterKey(path string, key *secret.MasterKey) error {
 	if err != nil {
 		return err
 	}
-	return writeText(path, []byte(text))
+	return ready.WriteText(path, []byte(text))
 }
 
 func newRotateMaster() *cobra.Command {

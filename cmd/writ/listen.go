@@ -17,6 +17,7 @@ import (
 
 	"github.com/writ-id/writ/impl/client"
 	"github.com/writ-id/writ/impl/core/webhook"
+	"github.com/writ-id/writ/impl/dev/ready"
 )
 
 func newListen() *cobra.Command {
@@ -118,9 +119,9 @@ func (l *listen) listener(out io.Writer, follower *client.Follower, server strin
 	}
 	keep := func(at client.Position) error {
 		known.Instance, known.Sequence = at.Instance, at.Sequence
-		return writeFile(path, known)
+		return ready.WriteFile(path, known)
 	}
-	if err := writeFile(path, known); err != nil {
+	if err := ready.WriteFile(path, known); err != nil {
 		return nil, fmt.Errorf("--state: %w", err)
 	}
 	fmt.Fprintf(out, "\n  Sending         %s\n  to              %s\n  signed with     %s\n  Stop            Ctrl-C\n\n", from, l.to, secret)

@@ -22,6 +22,9 @@ func main() {
 		stop() // a second signal ends the process at once
 	}()
 	if err := newRoot().ExecuteContext(ctx); err != nil {
+		if code, ended := errors.AsType[exitError](err); ended {
+			os.Exit(int(code))
+		}
 		fmt.Fprintln(os.Stderr, "writ:", err)
 		if _, usage := errors.AsType[usageError](err); usage {
 			os.Exit(2)
@@ -41,6 +44,7 @@ func newRoot() *cobra.Command {
 binary on PostgreSQL.
 
   writ dev      starts everything on this machine, without any configuration
+  writ exec     runs a command, such as a test suite, beside a server of its own
   writ serve    runs a node in production, on the PostgreSQL you name
   writ events   shows what happens in it
   writ listen   sends that to the webhook you are writing
@@ -57,7 +61,7 @@ the environment, that over the file: writ config print shows what comes of it.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newDev(), newServe(), newMigrate(), newReady(), newSeed(), newApply(), newEvents(), newListen(), newExport(), newImport(), newKeys(), newMoveInstance(), newClock(), newConfig(), newDoctor(), newVersion())
+	root.AddCommand(newDev(), newExec(), newServe(), newMigrate(), newReady(), newSeed(), newApply(), newEvents(), newListen(), newExport(), newImport(), newKeys(), newMoveInstance(), newClock(), newConfig(), newDoctor(), newVersion())
 	root.PersistentFlags().StringSlice(configFlag, nil, "YAML file with settings, named as the flags are; of several, each wins over the ones before it (see: writ config --help)")
 	for _, cmd := range allCommands(root) {
 		refuseUnknown(cmd)

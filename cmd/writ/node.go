@@ -203,11 +203,16 @@ func (f *nodeFlags) configure(c server.Config) (server.Config, error) {
 
 // serve runs a node until ctx ends: c with what the flags say of it.
 func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Listener, ready func() error) error {
-	heap.Bound()
 	c, err := f.configure(c)
 	if err != nil {
 		return err
 	}
+	return runNode(ctx, c, listener, ready)
+}
+
+// runNode runs a node until ctx ends; ready is called when it takes requests.
+func runNode(ctx context.Context, c server.Config, listener net.Listener, ready func() error) error {
+	heap.Bound()
 	node, err := server.New(c)
 	if err != nil {
 		return err

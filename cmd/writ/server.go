@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/writ-id/writ/impl/client"
+	"github.com/writ-id/writ/impl/dev/ready"
 )
 
 // serverFlags say which server a command calls, and as whom.
@@ -57,7 +58,7 @@ func (f *serverFlags) findDev(ctx context.Context) (*client.Server, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the credentials of the writ dev at %s: %w", f.addr, err)
 		}
-		var info readyInfo
+		var info ready.Info
 		if err := json.Unmarshal(text, &info); err != nil || port(info.Addr) != port(f.addr) {
 			return nil, fmt.Errorf("%s does not hold the credentials of a writ dev at %s", path, f.addr)
 		}

@@ -16,6 +16,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/writ-id/writ/impl/dev/ready"
 )
 
 // certificate returns what the flags say to serve TLS with; nil when TLS ends
@@ -70,8 +72,8 @@ func ownCertificate(dir string) (cert, key string, err error) {
 		return "", "", err
 	}
 	err = errors.Join(
-		writeText(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})),
-		writeText(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		ready.WriteText(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})),
+		ready.WriteText(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
 	)
 	return cert, key, err
 }

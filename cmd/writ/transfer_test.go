@@ -16,7 +16,14 @@ import (
 	"github.com/writ-id/writ/impl/server/servertest"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+// TestMain lets the tests run this program as writ.
+func TestMain(m *testing.M) {
+	if os.Getenv("WRIT_TEST_MAIN") != "" {
+		main()
+		return
+	}
+	pgtest.Main(m)
+}
 
 // as returns the flags that call an instance of a cluster as a user.
 func as(c *servertest.Cluster, host, user string) []string {

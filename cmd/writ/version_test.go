@@ -2,12 +2,11 @@ package main
 
 import (
 	"bytes"
-	"net"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/writ-id/writ/impl/dev/seed"
+	"github.com/writ-id/writ/impl/dev/ready"
 )
 
 func TestWritVersionPrintsAVersion(t *testing.T) {
@@ -29,7 +28,7 @@ func TestAPipedStartTellsOneFactALineUnlessJSONIsAskedFor(t *testing.T) {
 	for format, want := range map[string]string{"auto": "\n  Issuer          http://127.0.0.1:8080\n", "json": `"issuer":"http://127.0.0.1:8080"`} {
 		var out bytes.Buffer
 		d := dev{nodeFlags: nodeFlags{logFormat: format}}
-		if err := d.announce(&out, address{}, &seed.Applied{}, t.TempDir(), ""); err != nil {
+		if err := d.announce(&out, ready.Info{Issuer: "http://127.0.0.1:8080"}, t.TempDir(), ""); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(out.String(), want) {
@@ -37,8 +36,3 @@ func TestAPipedStartTellsOneFactALineUnlessJSONIsAskedFor(t *testing.T) {
 		}
 	}
 }
-
-// address is a listener that nobody listens on.
-type address struct{ net.Listener }
-
-func (address) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080} }

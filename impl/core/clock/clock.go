@@ -99,6 +99,28 @@ func (c *Clock) Apply(change Change) error {
 	return nil
 }
 
+// Setting is how a clock was moved.
+type Setting struct {
+	offset time.Duration
+	frozen *time.Time
+}
+
+// Setting returns it.
+func (c *Clock) Setting() Setting {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Setting{c.offset, c.frozen}
+}
+
+// Put makes the clock as one was that had the setting.
+func (c *Clock) Put(s Setting) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.offset, c.frozen = s.offset, s.frozen
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
 // State is what a clock shows.
 type State struct {
 	Now    time.Time `json:"now"`

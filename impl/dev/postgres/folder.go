@@ -76,6 +76,29 @@ func openFolder(path string) (*folder, error) {
 	return f, nil
 }
 
+// Remove removes the database that is in a folder, which nobody uses: ErrInUse otherwise.
+// What is not a cluster stays.
+func Remove(ctx context.Context, dir string) error {
+	f, err := openFolder(dir)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	if err := f.awaitOrphan(ctx); err != nil {
+		return err
+	}
+	if major, err := f.clusterVersion(); err != nil || major == 0 {
+		return err
+	}
+	if err := os.WriteFile(f.unfinished(), nil, 0o600); err != nil { // whatever happens from here on, it is no database any more
+		return err
+	}
+	if err := f.discard(); err != nil {
+		return err
+	}
+	return os.Remove(f.unfinished())
+}
+
 // close removes the socket and lets the next one in. The lock file stays: two
 // processes could each hold a lock, on two files, if it were removed.
 func (f *folder) close() {
