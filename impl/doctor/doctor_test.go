@@ -165,6 +165,10 @@ func TestFsyncThatIsOffIsAFailure(t *testing.T) {
 	if !slices.ContainsFunc(found, func(f doctor.Finding) bool { return f.Check == "durability" && f.Level == doctor.Fail }) || !doctor.Failed(found) {
 		t.Errorf("got %v", found)
 	}
+	p.Dev = true
+	if found := doctor.Run(t.Context(), p.Config); doctor.Failed(found) {
+		t.Errorf("a writ dev is not meant to last, got %v", found)
+	}
 }
 
 func TestACertificateIsHeldAgainstNamesChainAndTime(t *testing.T) {
