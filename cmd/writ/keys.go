@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -26,10 +27,17 @@ private keys and those of authenticator apps, unreadable in the database and in
 its backups. It is a Tink keyset in a file; every node reads it with
 --master-key-file.`,
 	}
-	cmd.AddCommand(&cobra.Command{
-		Use: "new-master FILE", Short: "Make a master key in a new file", Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return newMasterKey(args[0]) },
-	}, newRotateMaster())
+	newMaster := &cobra.Command{Use: "new-master FILE", Short: "Make a master key in a new file", Args: cobra.ExactArgs(1)}
+	keep := newMaster.Flags().Bool("if-missing", false, "succeed, and change nothing, when the file holds a master key already: for what runs at every start")
+	newMaster.RunE = func(_ *cobra.Command, args []string) error {
+		if *keep {
+			if _, err := readMasterKey("", args[0]); !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		return newMasterKey(args[0])
+	}
+	cmd.AddCommand(newMaster, newRotateMaster())
 	addSigningKeys(cmd)
 	return cmd
 }

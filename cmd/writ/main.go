@@ -51,8 +51,9 @@ binary on PostgreSQL.
   writ export   writes organizations to a file, which writ import brings elsewhere
 
 Every flag can be given as an environment variable, WRIT_ and the flag's name in
-upper case (--database-url: WRIT_DATABASE_URL), or as a file that holds the
-value (WRIT_DATABASE_URL_FILE). A flag wins over the environment.`,
+upper case (--database-url: WRIT_DATABASE_URL), as a file that holds the value
+(WRIT_DATABASE_URL_FILE), or in a configuration file (--config). A flag wins over
+the environment, that over the file: writ config print shows what comes of it.`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -60,12 +61,13 @@ value (WRIT_DATABASE_URL_FILE). A flag wins over the environment.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newDev(), newExec(), newServe(), newMigrate(), newReady(), newSeed(), newApply(), newEvents(), newListen(), newExport(), newImport(), newKeys(), newMoveInstance(), newClock(), newVersion())
+	root.AddCommand(newDev(), newExec(), newServe(), newMigrate(), newReady(), newSeed(), newApply(), newEvents(), newListen(), newExport(), newImport(), newKeys(), newMoveInstance(), newClock(), newConfig(), newDoctor(), newVersion())
+	root.PersistentFlags().StringSlice(configFlag, nil, "YAML file with settings, named as the flags are; of several, each wins over the ones before it (see: writ config --help)")
 	for _, cmd := range allCommands(root) {
 		refuseUnknown(cmd)
 	}
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		if err := bindEnvironment(root, cmd, os.Environ()); err != nil {
+		if err := bind(root, cmd, os.Environ()); err != nil {
 			return usageError{err}
 		}
 		return nil
@@ -83,8 +85,14 @@ func newVersion() *cobra.Command {
 // release is the version of the code here; a build of a tagged commit says its own.
 const release = "v0.1.0-dev"
 
+// released is what the linker is told of a release that is built (-X main.released=…).
+var released string
+
 // version returns the version with, where the build knows it, the commit.
 func version() string {
+	if released != "" {
+		return released
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return release

@@ -24,6 +24,7 @@ import (
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/telemetry"
+	"github.com/writ-id/writ/impl/core/throttle"
 	"github.com/writ-id/writ/impl/server"
 )
 
@@ -48,6 +49,8 @@ type nodeFlags struct {
 	proxyHeader         string
 	proxyProtocol       bool
 	logPersonalData     bool
+	systemUsers         string
+	addressTries        int
 	hashCost            float64
 	limits              policy.SearchLimits
 	outgoingAllow       []string
@@ -58,7 +61,7 @@ type nodeFlags struct {
 	readable            bool // whether people read the log, even where it is no terminal
 }
 
-func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duration, tokenAudience bool) {
+func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duration, tokenAudience bool, tries int) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.addr, "addr", addr, "host:port to listen on; port 0 picks a free one")
 	flags.StringVar(&f.debugAddr, "debug-addr", "", "host:port for pprof, best on loopback; none when empty")
@@ -67,6 +70,8 @@ func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duratio
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error; requests are told of at info, in dev at debug")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "text, json, or auto: text on a terminal and in dev")
 	flags.BoolVar(&f.sharedHTTP2, "shared-http2", false, "serve REST on HTTP/2 without TLS too, for proxies that speak h2c to backends")
+	flags.IntVar(&f.addressTries, "address-tries", tries, "how many wrong passwords and codes, and requests for messages, one address (an IPv6 network) has on a node in ten minutes; 0: any number")
+	flags.StringVar(&f.systemUsers, "system-users", "", "YAML file of the users of the installation, who sign their tokens themselves: for each name its roles and files with public keys")
 	flags.BoolVar(&f.logPersonalData, "log-personal-data", false, "tell whole client addresses in the log, not only their networks")
 	flags.StringSliceVar(&f.proxies, "trusted-proxies", nil, "addresses and networks (CIDR) of reverse proxies whose headers say where a request comes from and which host it is for")
 	flags.StringVar(&f.proxyHeader, "proxy-header", "x-forwarded", "which headers they set: x-forwarded (X-Forwarded-For, X-Forwarded-Host) or forwarded (RFC 7239); the other is not read")
@@ -141,22 +146,6 @@ func (f *nodeFlags) listen() (net.Listener, error) {
 	return listener, nil
 }
 
-// measure makes what the flags and the environment want measured and traced; stop sends
-// the rest.
-func (f *nodeFlags) measure(ctx context.Context, logger *slog.Logger) (stop func(), err error) {
-	f.telemetry, err = telemetry.New(ctx, telemetry.Config{
-		Prometheus: f.metricsAddr != "", Version: version(),
-		Failed: func(err error) { logger.Warn("telemetry", "err", err) },
-	})
-	return func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		if err := f.telemetry.Stop(ctx); err != nil {
-			logger.Warn("telemetry that was not sent", "err", err)
-		}
-	}, err
-}
-
 // maxClients leaves a quarter of the files that may be open to the database and the
 // rest.
 func (f *nodeFlags) maxClients() int {
@@ -168,68 +157,57 @@ func (f *nodeFlags) maxClients() int {
 	return most
 }
 
-// trust reads what the flags say of reverse proxies.
-func (f *nodeFlags) trust(proxies *server.Proxies) error {
-	for _, text := range f.proxies {
-		network, err := server.ParsePrefix(text)
-		if err != nil {
-			return fmt.Errorf("--trusted-proxies: %w", err)
-		}
-		proxies.Trusted = append(proxies.Trusted, network)
-	}
-	proxies.Protocol, proxies.Forwarded = f.proxyProtocol, f.proxyHeader == "forwarded"
-	switch {
-	case f.proxyHeader != "x-forwarded" && f.proxyHeader != "forwarded":
-		return fmt.Errorf("--proxy-header: %q is neither x-forwarded nor forwarded", f.proxyHeader)
-	case len(proxies.Trusted) == 0 && (proxies.Protocol || proxies.Forwarded):
-		return errors.New("--proxy-header and --proxy-protocol say what the proxies of --trusted-proxies send, and there are none")
-	}
-	return nil
-}
-
-// serve runs a node until ctx ends: c with what the flags say of it.
-func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Listener, ready func() error) error {
-	if err := f.configure(&c); err != nil {
-		return err
-	}
-	return runNode(ctx, c, listener, ready)
-}
-
-// configure adds to c what the flags say.
-func (f *nodeFlags) configure(c *server.Config) error {
+// configure returns c with what the flags say of it.
+func (f *nodeFlags) configure(c server.Config) (server.Config, error) {
 	out := outgoing.Config{Resolver: f.outgoingDNS}
 	for _, network := range f.outgoingAllow {
 		prefix, err := netip.ParsePrefix(network)
 		if err != nil {
-			return usageError{fmt.Errorf("--outgoing-allow: %w", err)}
+			return c, usageError{fmt.Errorf("--outgoing-allow: %w", err)}
 		}
 		out.Allow = append(out.Allow, prefix)
 	}
 	if c.Dev != nil {
 		out.Allow = append(out.Allow, outgoing.Loopback...) // receivers that are being written run here
 	}
+	if f.addressTries < 0 {
+		return c, usageError{errors.New("--address-tries: a number from 0 up")}
+	}
+	c.Tries = throttle.Limit{Times: f.addressTries, Per: 10 * time.Minute}
+	if err := f.readSystemUsers(&c); err != nil {
+		return c, usageError{fmt.Errorf("--system-users: %w", err)}
+	}
 	c.Telemetry = f.telemetry
 	c.Outgoing, c.TokenEndpointAudience, c.LogPersonalData = out, f.tokenAudience, f.logPersonalData
 	if err := f.trust(&c.Proxies); err != nil {
-		return usageError{err}
+		return c, usageError{err}
 	}
 	if limits := f.limits.OrDefault(); limits.Default > limits.Max || limits.Max > 100_000 {
-		return usageError{errors.New("--search-limit must be at most --max-search-limit, and that at most 100000")}
+		return c, usageError{errors.New("--search-limit must be at most --max-search-limit, and that at most 100000")}
 	}
 	c.SearchLimits = f.limits
 	if f.deliveries.Attempts < 1 || f.deliveries.Age <= 0 || f.deliveries.Retention <= 0 {
-		return usageError{errors.New("--delivery-attempts, --delivery-age and --delivery-retention must be above 0")}
+		return c, usageError{errors.New("--delivery-attempts, --delivery-age and --delivery-retention must be above 0")}
 	}
 	c.Deliveries = f.deliveries
 	var err error
 	if c.TLS, err = f.certificate(); err != nil {
-		return err
+		return c, err
 	}
 	c.Now, c.NewID, c.SharedHTTP2, c.DrainDelay, c.MaxClients, c.MaxHashCost = now, newID, f.sharedHTTP2, f.drainDelay, f.maxClients(), f.hashCost
 	if c.Dev != nil {
 		c.Now = c.Dev.Clock.Now
 	}
-	return nil
+	return c, nil
+}
+
+// serve runs a node until ctx ends: c with what the flags say of it.
+func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Listener, ready func() error) error {
+	c, err := f.configure(c)
+	if err != nil {
+		return err
+	}
+	return runNode(ctx, c, listener, ready)
 }
 
 // runNode runs a node until ctx ends; ready is called when it takes requests.

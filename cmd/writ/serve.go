@@ -1,25 +1,23 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/dev/seed"
 	"github.com/writ-id/writ/impl/server"
 )
 
 func newServe() *cobra.Command {
-	var flags nodeFlags
-	var database databaseFlag
-	var master masterKeyFlags
-	var migrate bool
-	var pooler string
-	var connections int
-	var external server.External
+	var s serve
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a node on the PostgreSQL you name",
@@ -28,76 +26,107 @@ func newServe() *cobra.Command {
 SIGTERM drains: readiness goes false, requests are served for --drain-delay,
 running calls finish, then the process exits with 0. TLS ends at your proxy, or by
 --tls-cert-file. All nodes need the same master key: it keeps signing keys and the
-secrets of second factors unreadable in the database.`,
+secrets of second factors unreadable in the database.
+
+writ config validate says whether the settings are good before anything starts,
+writ doctor whether what they name is.`,
 		Example: `  writ keys new-master master-key.json
   export WRIT_DATABASE_URL=postgres://writ@db/writ WRIT_MASTER_KEY_FILE=master-key.json
-  writ serve --migrate --seed seed.yaml`,
+  writ serve --migrate --seed seed.yaml
+  writ serve --config /etc/writ/writ.yaml`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
-			if external.Scheme != "http" && external.Scheme != "https" {
-				return usageError{errors.New("--external-scheme has to be http or https")}
-			}
-			databaseURL, err := database.url()
-			if err != nil {
-				return err
-			}
-			logger, err := flags.logger()
-			if err != nil {
-				return err
-			}
-			sealer, err := master.sealer(true)
-			if err != nil {
-				return err
-			}
-			var file *seed.File
-			if flags.seed != "" { // before anything is changed
-				if file, err = seed.Read(flags.seed); err != nil {
-					return err
-				}
-			}
-			stop, err := flags.measure(ctx, logger)
-			if err != nil {
-				return err
-			}
-			defer stop()
-			listener, err := flags.listen()
-			if err != nil {
-				return err
-			}
-			defer listener.Close()
-			if migrate {
-				if _, err := store.Migrate(ctx, databaseURL); err != nil {
-					return fmt.Errorf("migrate: %w", err)
-				}
-			} else if err := store.CheckSchema(ctx, databaseURL); err != nil {
-				return err
-			}
-			db, err := store.Open(ctx, store.Config{URL: databaseURL, Pooler: pooler, MaxConns: connections, Statements: flags.telemetry.Statements()})
-			if err != nil {
-				return err
-			}
-			defer db.Close()
-			if file != nil {
-				applied, err := server.ApplySeed(ctx, server.Config{DB: db, Now: now, NewID: newID, Sealer: sealer}, file, seed.Config{})
-				if err != nil {
-					return err
-				}
-				printGenerated(cmd.OutOrStdout(), applied)
-			}
-			return flags.serve(ctx, server.Config{DB: db, Logger: logger, Sealer: sealer, External: external}, listener, func() error {
-				logger.Info("ready", "addr", listener.Addr().String())
-				return nil
-			})
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
-	flags.add(cmd, ":8080", 5*time.Second, false)
-	database.add(cmd.Flags())
-	cmd.Flags().StringVar(&pooler, "pooler-url", "", "the same database through a pooler in transaction mode (PgBouncer), for all but migrations and notifications, which stay on --database-url")
-	master.add(cmd.Flags())
-	cmd.Flags().StringVar(&external.Scheme, "external-scheme", "https", "http or https, as browsers and clients see it: a part of the issuer")
-	cmd.Flags().StringVar(&external.Port, "external-port", "", "the port, if it is not that of the scheme")
-	cmd.Flags().BoolVar(&migrate, "migrate", false, "bring the schema up to date first, like: writ migrate up")
-	cmd.Flags().IntVar(&connections, "max-connections", 0, "database connections for calls, half as many more for searches; 0: 4 for each core, at least 16")
+	s.add(cmd)
 	return cmd
+}
+
+// serve is a node in production.
+type serve struct {
+	nodeFlags
+	database    databaseFlag
+	master      masterKeyFlags
+	migrate     bool
+	pooler      string
+	connections int
+	external    server.External
+}
+
+func (s *serve) add(cmd *cobra.Command) {
+	s.nodeFlags.add(cmd, ":8080", 5*time.Second, false, 100)
+	s.database.add(cmd.Flags())
+	cmd.Flags().StringVar(&s.pooler, "pooler-url", "", "the same database through a pooler in transaction mode (PgBouncer), for all but migrations and notifications, which stay on --database-url")
+	s.master.add(cmd.Flags())
+	cmd.Flags().StringVar(&s.external.Scheme, "external-scheme", "https", "http or https, as browsers and clients see it: a part of the issuer")
+	cmd.Flags().StringVar(&s.external.Port, "external-port", "", "the port, if it is not that of the scheme")
+	cmd.Flags().BoolVar(&s.migrate, "migrate", false, "bring the schema up to date first, like: writ migrate up")
+	cmd.Flags().IntVar(&s.connections, "max-connections", 0, "database connections for calls, half as many more for searches; 0: 4 for each core, at least 16")
+}
+
+// prepared is what the settings come to before anything is opened.
+type prepared struct {
+	database string
+	logger   *slog.Logger
+	sealer   secret.Sealer
+	seed     *seed.File // nil: none
+}
+
+// prepare reads what the settings name, and opens and changes nothing.
+func (s *serve) prepare() (p prepared, err error) {
+	if s.external.Scheme != "http" && s.external.Scheme != "https" {
+		return p, usageError{errors.New("--external-scheme has to be http or https")}
+	}
+	if p.database, err = s.database.url(); err != nil {
+		return p, err
+	}
+	if p.logger, err = s.logger(); err != nil {
+		return p, err
+	}
+	if p.sealer, err = s.master.sealer(true); err != nil {
+		return p, err
+	}
+	if s.seed != "" {
+		p.seed, err = seed.Read(s.seed)
+	}
+	return p, err
+}
+
+func (s *serve) run(ctx context.Context, out io.Writer) error {
+	p, err := s.prepare()
+	if err != nil {
+		return err
+	}
+	stop, err := s.measure(ctx, p.logger)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	listener, err := s.listen()
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	if s.migrate {
+		if _, err := store.Migrate(ctx, p.database); err != nil {
+			return fmt.Errorf("migrate: %w", err)
+		}
+	} else if err := store.CheckSchema(ctx, p.database); err != nil {
+		return err
+	}
+	db, err := store.Open(ctx, store.Config{URL: p.database, Pooler: s.pooler, MaxConns: s.connections, Statements: s.telemetry.Statements()})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if p.seed != nil {
+		applied, err := server.ApplySeed(ctx, server.Config{DB: db, Now: now, NewID: newID, Sealer: p.sealer}, p.seed, seed.Config{})
+		if err != nil {
+			return err
+		}
+		printGenerated(out, applied)
+	}
+	return s.serve(ctx, server.Config{DB: db, Logger: p.logger, Sealer: p.sealer, External: s.external}, listener, func() error {
+		p.logger.Info("ready", "addr", listener.Addr().String())
+		return nil
+	})
 }

@@ -66,17 +66,17 @@ func newReady() *cobra.Command {
 			if len(addr) > 0 && addr[0] == ':' {
 				addr = "127.0.0.1" + addr
 			}
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/readyz", http.NoBody)
-			if err != nil {
-				return usageError{fmt.Errorf("--addr: %w", err)}
+			var wrong []error
+			for _, scheme := range []string{"http", "https"} { // as --tls-cert-file has it
+				_, err := askDev(ctx, scheme+"://"+addr+"/readyz")
+				if err == nil {
+					wrong = nil
+					break
+				}
+				wrong = append(wrong, err)
 			}
-			res, err := http.DefaultClient.Do(req)
-			if err != nil {
-				return fmt.Errorf("not ready: %w", err)
-			}
-			defer res.Body.Close()
-			if res.StatusCode != http.StatusOK {
-				return fmt.Errorf("not ready: %s", res.Status)
+			if len(wrong) > 0 {
+				return fmt.Errorf("not ready: %w", wrong[0])
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), "ready")
 			return nil

@@ -62,6 +62,8 @@ type Config struct {
 	// TokenEndpointAudience accepts assertions of clients that name the token
 	// endpoint instead of the issuer, as RFC 7523 had it (SEC-054).
 	TokenEndpointAudience bool
+	// SystemUsers are the users of the installation.
+	SystemUsers client.SystemUsers
 }
 
 // Server implements the endpoints: it is made of them. It is safe for concurrent use.
@@ -97,6 +99,7 @@ var _ oauth.ServerInterface = (*Server)(nil)
 func New(c Config) *Server {
 	env := &c.Env
 	clients := client.NewDirectory(c.DB, c.TokenEndpointAudience)
+	clients.System = c.SystemUsers
 	subjects := subject.NewReader(c.DB, clients)
 	tokens := &access.Reader{DB: c.DB, Box: c.Box, Keys: c.Keys, Clients: clients}
 	functions := &function.Functions{DB: c.DB, Engine: c.Executions, Rules: c.Rules, Subjects: subjects, SetMetadata: c.SetMetadata}
@@ -144,9 +147,13 @@ func (s *Server) RefuseMethod(w http.ResponseWriter, r *http.Request, allowed st
 func IsDocument(r *http.Request) bool { return metadata.IsDocument(r) }
 
 // Caller returns the user of an access token that is for the resource API: one whose
-// audience names it (SEC-122). It is nil when the token is not good.
+// audience names it (SEC-122), or one that a system user signed. It is nil when the token is
+// not good.
 func (s *Server) Caller(ctx context.Context, instance *policy.Instance, host, text string) (*policy.Identity, error) {
 	at := endpoint.Site{Instance: instance, Issuer: s.env.Issuer(host, instance), Now: s.env.Now()}
+	if name, user, until := s.clients.SystemUser(at, text); user != nil {
+		return &policy.Identity{UserID: client.SystemUserPrefix + name, System: user.Roles, Expires: until}, nil
+	}
 	t, err := s.tokens.Read(ctx, at, text)
 	if err != nil || t == nil || !slices.Contains(t.GetAudience(), scope.Platform) {
 		return nil, err

@@ -64,6 +64,26 @@ func (s *Sealed) Reseal(ctx context.Context, db *store.DB, sealer secret.Sealer)
 	}
 }
 
+// Open opens some of them, the first that are read, and returns how many it tried: an
+// error means that they are not sealed by this key.
+func (s *Sealed) Open(ctx context.Context, db *store.DB, sealer secret.Sealer) (int, error) {
+	rows, err := s.read(ctx, db, nil)
+	if err != nil {
+		return 0, err
+	}
+	for i, row := range rows {
+		for j := range s.Columns {
+			if len(row.sealed[j]) == 0 {
+				continue
+			}
+			if _, err := sealer.Open(row.sealed[j], secret.Place(s.Table, row.bound...)); err != nil {
+				return i, fmt.Errorf("%s %s: %w", s.Table, strings.Join(row.key, "/"), err)
+			}
+		}
+	}
+	return len(rows), nil
+}
+
 // sealedRow is what is read of a row.
 type sealedRow struct {
 	key, bound []string

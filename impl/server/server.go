@@ -36,10 +36,12 @@ import (
 	"github.com/writ-id/writ/impl/core/signing"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/core/telemetry"
+	"github.com/writ-id/writ/impl/core/throttle"
 	"github.com/writ-id/writ/impl/core/token"
 	"github.com/writ-id/writ/impl/core/upstream"
 	"github.com/writ-id/writ/impl/core/webhook"
 	"github.com/writ-id/writ/impl/oidc"
+	"github.com/writ-id/writ/impl/oidc/client"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
 	"github.com/writ-id/writ/impl/oidc/login"
 )
@@ -68,9 +70,14 @@ type Config struct {
 	// TokenEndpointAudience accepts assertions of clients whose audience is the token
 	// endpoint (SEC-054).
 	TokenEndpointAudience bool
+	// SystemUsers are the users of the installation, who sign their tokens themselves.
+	SystemUsers client.SystemUsers
 	// Deliveries limits how often and how long events are delivered; those that are 0 have
 	// their defaults.
 	Deliveries delivery.Limits
+	// Tries are how many wrong passwords and codes, and requests for messages, an address of
+	// strangers has; the zero Limit is any number.
+	Tries throttle.Limit
 	// Proxies are those that requests may come through.
 	Proxies Proxies
 	// Telemetry measures and traces; nil does not.
@@ -196,7 +203,7 @@ func New(c Config) (*Server, error) {
 	box := &token.Box{DB: c.DB, Sealer: c.Sealer, Now: c.Now}
 	s.pages = login.New(login.Config{
 		Env: s.env, Roles: roles, Sessions: services.Sessions, Users: services.Users, Links: services.Links, Box: box, Sealer: c.Sealer, Logger: c.Logger,
-		Upstreams: services.IDPs, Upstream: upstream.New(targets.Out, c.Now),
+		Tries: throttle.New(c.Tries, c.Now), Upstreams: services.IDPs, Upstream: upstream.New(targets.Out, c.Now),
 		Instance: func(r *http.Request) (*policy.Instance, error) { return instances.Public(r.Context(), r.Host) },
 		Issuer: func(r *http.Request) string {
 			instance, err := instances.Public(r.Context(), r.Host)
@@ -211,7 +218,7 @@ func New(c Config) (*Server, error) {
 		Env: endpoint.Env{
 			Env: s.env, Instance: instances.Public, Issuer: s.issuer, Refuse: s.refuse, Pages: s.pages, Logger: c.Logger, Dev: c.Dev != nil,
 		},
-		Enabled: features.Enabled, Roles: roles, Keys: keys, Box: box, TokenEndpointAudience: c.TokenEndpointAudience,
+		Enabled: features.Enabled, Roles: roles, Keys: keys, Box: box, TokenEndpointAudience: c.TokenEndpointAudience, SystemUsers: c.SystemUsers,
 		Executions: s.executions, Rules: services.rules,
 		SetMetadata: func(ctx context.Context, instanceID, orgID, userID string, entries []*eventv1.FunctionMetadata) error {
 			return services.Users.SetMetadata(policy.As(ctx, policy.In(instanceID, orgID), "", roles), userID, entries)

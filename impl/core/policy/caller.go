@@ -32,6 +32,8 @@ type Identity struct {
 	UserID, OrgID string
 	Expires       time.Time
 	Acting        bool // somebody else acts in the name of the user
+	// System are the roles of a user of the system, who is no row.
+	System []string
 	// Within is the organization of the application that the token was issued to, unless
 	// that is trusted: rights elsewhere are none (SEC-235).
 	Within string
@@ -96,6 +98,9 @@ func (c *Chain) loadUser(ctx context.Context, instance *Instance, host, token st
 	identity, err := c.AccessToken(ctx, instance, host, token)
 	if err != nil || identity == nil {
 		return nil, err
+	}
+	if identity.System != nil {
+		return &Caller{UserID: identity.UserID, expires: &identity.Expires, grants: []grant{{policyv1.Level_LEVEL_SYSTEM, "", identity.System}}}, nil
 	}
 	caller := &Caller{UserID: identity.UserID, OrgID: identity.OrgID, InstanceID: instance.ID, expires: &identity.Expires, acting: identity.Acting, within: identity.Within}
 	return caller, c.loadGrants(ctx, caller)

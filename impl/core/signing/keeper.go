@@ -47,6 +47,9 @@ const (
 	hintsFor = 90 * 24 * time.Hour
 )
 
+// RotationDue returns when the successor of a key signs that has been active since.
+func RotationDue(since time.Time) time.Time { return since.Add(activeFor) }
+
 // Keeper moves keys through their lives. Any node may at any time; the database
 // decides.
 type Keeper struct {

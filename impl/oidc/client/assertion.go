@@ -118,28 +118,37 @@ func (d *Directory) SubjectOf(ctx context.Context, at endpoint.Site, text string
 	return userID, nil
 }
 
-// check reports whether an assertion is good, once: signed by the key, about who it is
-// to be about, for this issuer alone, and of now.
-func (d *Directory) check(ctx context.Context, at endpoint.Site, text string, jwt *token.JWT, public crypto.PublicKey, issuer, about string) (bool, error) {
+// good reports whether an assertion is signed by the key, about who it is to be about, for
+// this issuer alone, and of now; and until when.
+func (d *Directory) good(at endpoint.Site, text string, jwt *token.JWT, public crypto.PublicKey, about string) (end time.Time, ok bool) {
 	if !verify(jwt, text, public) || jwt.IsType(signing.AccessToken) {
-		return false, nil
+		return end, false
 	}
 	subject, _ := jwt.Claims.Text("sub")
 	if subject != about || !d.isForUs(at, jwt) {
-		return false, nil
+		return end, false
 	}
-	end, ok := jwt.Claims.Time("exp")
+	end, ok = jwt.Claims.Time("exp")
 	if !ok || !at.Now.Before(end.Add(ClockSkew)) || end.After(at.Now.Add(assertionLife+ClockSkew)) {
-		return false, nil
+		return end, false
 	}
 	for _, name := range []string{"iat", "nbf"} {
 		begin, ok := jwt.Claims.Time(name)
 		if jwt.Claims.Has(name) && (!ok || begin.After(at.Now.Add(assertionLead))) {
-			return false, nil
+			return end, false
 		}
 		if name == "iat" && ok && begin.Before(at.Now.Add(-assertionLife-ClockSkew)) {
-			return false, nil
+			return end, false
 		}
+	}
+	return end, true
+}
+
+// check is good, once.
+func (d *Directory) check(ctx context.Context, at endpoint.Site, text string, jwt *token.JWT, public crypto.PublicKey, issuer, about string) (bool, error) {
+	end, ok := d.good(at, text, jwt, public, about)
+	if !ok {
+		return false, nil
 	}
 	// Without an ID the assertion itself is what may not come again.
 	hash := sha256.Sum256([]byte(issuer + "\x01" + string(jwt.Input)))

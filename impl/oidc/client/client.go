@@ -82,6 +82,8 @@ type Directory struct {
 	// TokenEndpointAudience accepts assertions of clients that name the token
 	// endpoint instead of the issuer, as RFC 7523 had it (SEC-054).
 	TokenEndpointAudience bool
+	// System are the users of the installation.
+	System SystemUsers
 
 	queries  *db.Queries
 	clients  *cache.Cache[named, *Client]

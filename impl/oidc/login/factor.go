@@ -26,6 +26,7 @@ func (f factorPage) step() step {
 	return step{
 		func(v *visit) error { return showFactor(v, f) },
 		func(v *visit) error { return takeFactor(v, f) },
+		true,
 	}
 }
 
@@ -67,6 +68,7 @@ func takeFactor(v *visit, f factorPage) error {
 		return err
 	}
 	if v.form.Get("send") != "" {
+		v.spent = true
 		if err := challenge(v, k, f.path); err != nil {
 			return err
 		}

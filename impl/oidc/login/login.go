@@ -40,6 +40,7 @@ import (
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/core/throttle"
 	"github.com/writ-id/writ/impl/core/token"
 	"github.com/writ-id/writ/impl/core/upstream"
 	"github.com/writ-id/writ/impl/oidc/login/code"
@@ -61,6 +62,8 @@ type Config struct {
 	// Upstreams are the identity providers, Upstream speaks to them.
 	Upstreams Upstreams
 	Upstream  *upstream.Client
+	// Tries are those of strangers, by the address that they come from; nil: any number.
+	Tries *throttle.Throttle
 	// Instance finds the tenant of a request.
 	Instance func(r *http.Request) (*policy.Instance, error)
 	// Issuer is the origin that a request was made to: scheme, host and port.
@@ -136,7 +139,11 @@ func New(c Config) *Pages {
 }
 
 // A step is a page: how it is shown and, when it has a form, how that is taken.
-type step struct{ show, take func(*visit) error }
+// The tries of a tried one count for the address that they come from, unless they are right.
+type step struct {
+	show, take func(*visit) error
+	tried      bool
+}
 
 // The paths of the pages.
 const (
@@ -168,23 +175,23 @@ const (
 func (p *Pages) Handler(provider Provider) http.Handler {
 	steps := map[string]step{
 		pathBegin:    {}, // which only sends the browser on
-		pathName:     {showName, takeName},
-		pathPassword: {showPassword, takePassword},
-		pathAccounts: {showAccounts, takeAccount},
-		pathChange:   {showChange, takeChange},
-		pathRegister: {showRegister, takeRegister},
-		pathVerify:   {showVerify, takeVerify},
-		pathForgot:   {showForgot, takeForgot},
-		pathReset:    {showReset, takeReset},
-		pathCancel:   {nil, takeCancel}, // no page: a form on all the others
-		pathDoor:     {},                // which belongs to no login
+		pathName:     {showName, takeName, false},
+		pathPassword: {showPassword, takePassword, true},
+		pathAccounts: {showAccounts, takeAccount, false},
+		pathChange:   {showChange, takeChange, true},
+		pathRegister: {showRegister, takeRegister, true},
+		pathVerify:   {showVerify, takeVerify, true},
+		pathForgot:   {showForgot, takeForgot, true},
+		pathReset:    {showReset, takeReset, true},
+		pathCancel:   {take: takeCancel}, // no page: a form on all the others
+		pathDoor:     {},                 // which belongs to no login
 
-		pathExternal:    {nil, takeExternal},
+		pathExternal:    {take: takeExternal},
 		pathCallback:    {}, // which brings its login along
 		pathSignedOut:   {}, // which belongs to none
-		pathUnknown:     {showUnknown, takeUnknown},
-		pathLink:        {nil, takeLink},
-		pathNewExternal: {showNewExternal, takeNewExternal},
+		pathUnknown:     {showUnknown, takeUnknown, false},
+		pathLink:        {take: takeLink},
+		pathNewExternal: {showNewExternal, takeNewExternal, true},
 	}
 	for _, one := range factorPages {
 		steps[one.path] = one.step()

@@ -133,6 +133,9 @@ func (v *visit) renderWith(p *page, mistakes []mistake) error {
 // render shows a page of the flow with the mistakes that were made on it.
 func (v *visit) render(p *page, mistakes []mistake) error {
 	v.flow.Notice = "" // told
+	v.spent = v.spent || slices.ContainsFunc(mistakes, func(one mistake) bool {
+		return strings.HasSuffix(one.key, ".wrong") || strings.HasSuffix(one.key, ".spent")
+	})
 	sealed, err := v.sealed()
 	if err != nil {
 		return err

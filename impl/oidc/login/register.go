@@ -54,6 +54,7 @@ func takeRegister(v *visit) error {
 	if at.OrgID == "" {
 		at.OrgID = v.instance.DefaultOrg
 	}
+	v.spent = true
 	var begun *registration.Begun
 	err := inTime(v.r.Context(), func() (err error) {
 		begun, err = v.registrations.Register(v.r.Context(), at, said, chosen)

@@ -25,6 +25,7 @@ func takeForgot(v *visit) error {
 	if name == "" {
 		return forgotForm(v, v.form.Get("loginName"), []mistake{{"loginName", "loginName.required"}})
 	}
+	v.spent = true
 	ctx := v.r.Context()
 	if err := canMail(v, v.flow.GetOrgId()); err != nil {
 		return err

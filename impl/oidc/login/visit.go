@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,6 +39,7 @@ type visit struct {
 	words    words
 	form     url.Values       // of a POST
 	sessions []browserSession // those of the browser, once they were read
+	spent    bool             // whether the try counts: it was wrong, or had a message sent
 }
 
 // problem is a Problem on the way to the error page.
@@ -100,10 +102,22 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, s step, provider P
 		return refuse(http.StatusMethodNotAllowed, "method_not_allowed")
 	}
 	v.words = p.wordsFor(r, instance, v.flow.GetOrgId(), v.flow.GetLanguage())
-	if r.Method == http.MethodPost {
-		return s.take(v)
+	if r.Method != http.MethodPost {
+		return s.show(v)
 	}
-	return s.show(v)
+	if s.tried {
+		giveBack, wait := p.Tries.Take(instance.ID, policy.RequestFrom(r.Context()).ClientAddress)
+		if wait > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+			return refuse(http.StatusTooManyRequests, "too_many_tries")
+		}
+		defer func() {
+			if !v.spent {
+				giveBack()
+			}
+		}()
+	}
+	return s.take(v)
 }
 
 // readForm reads a form that one of our own pages sent (SEC-143).

@@ -21,6 +21,7 @@ import (
 	"html/template"
 	"net/http"
 	"regexp"
+	"slices"
 	"sync"
 
 	"github.com/writ-id/writ/gen/openapi"
@@ -109,7 +110,7 @@ func (h *Handler) Routes() map[string]http.Handler {
 		"/favicon.svg": public(h.favicon),
 		"/favicon.ico": public(h.favicon), // where browsers look by themselves
 	}
-	for _, path := range append([]string{pathDocs, pathExecutions, pathCatalogue}, h.services...) {
+	for _, path := range slices.Concat([]string{pathDocs, pathExecutions, pathCatalogue, pathGuides}, guidePaths(), h.services) {
 		routes[path] = public(h.docs)
 	}
 	return routes

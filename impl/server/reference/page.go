@@ -43,6 +43,8 @@ type page struct {
 	Shared   []refusal
 	Service  *service // the one that the page is about; nil on others
 	Guide    string   // the title of a page that is about no one service
+	Chapters []chapter
+	Written  *written // the page of docs/ that this is; nil on others
 	Events   *catalogue
 }
 
@@ -151,7 +153,19 @@ func render(text []byte) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	view.Guide = ""
+	view.Guide = "Guides"
+	if err := put(pathGuides); err != nil {
+		return nil, err
+	}
+	for _, chapter := range view.Chapters {
+		for _, one := range chapter.Pages {
+			view.Written = one
+			if err := put(one.Href); err != nil {
+				return nil, err
+			}
+		}
+	}
+	view.Guide, view.Written = "", nil
 	for i := range view.Services {
 		view.Service = &view.Services[i]
 		if err := put(view.Service.Href); err != nil {
@@ -227,7 +241,10 @@ func (b *builder) page() (*page, error) {
 		return nil, err
 	}
 	p.Shared = shared
-	p.Events, err = b.catalogue()
+	if p.Events, err = b.catalogue(); err != nil {
+		return nil, err
+	}
+	p.Chapters, err = readGuides()
 	return p, err
 }
 

@@ -1,0 +1,2 @@
+-- +goose Up
+ALTER TABLE events ADD CONSTRAINT events_creator_check CHECK (creator <> '');

@@ -1,0 +1,2 @@
+-- +goose Up
+CREATE INDEX events_by_creator ON events (creator);

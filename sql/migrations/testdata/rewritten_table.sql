@@ -1,0 +1,2 @@
+-- +goose Up
+ALTER TABLE events ALTER COLUMN sequence TYPE numeric;
