@@ -106,6 +106,8 @@ endif
 
 OIDC_RESULTS ?= $(CURDIR)/conformance/oidc/RESULTS.md
 contract: build
+	@git cat-file -e $$(cat conformance/upgrade/previous)^{commit} 2>/dev/null || \
+		echo "conformance/upgrade: the commit $$(cat conformance/upgrade/previous) is not in this clone: the oldest one that is stands for the release before, or this one if there is no other" >&2
 	@WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ WRIT_OIDC_RESULTS=$(OIDC_RESULTS) $(GO) test $(RACE) -timeout 40m $$($(GO) list ./conformance/... | grep -v /sdk)
 
 # A part of it through a pooler in transaction mode; WRIT_TEST_POOLER=… make contract is all.
@@ -128,7 +130,7 @@ deploy-check: build $(BIN)/helm $(BIN)/nfpm $(BIN)/compose $(BIN)/hadolint $(BIN
 release: needs-go $(BIN)/goreleaser $(BIN)/nfpm $(BIN)/syft
 	@export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) RELEASE_DATE=$$(TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ); \
 	export RELEASE=$$(sed -n 's/^const release = "v\(.*\)"/\1/p' cmd/writ/main.go).$$(git rev-parse --short=12 HEAD); \
-	$(BIN)/goreleaser release --config deploy/goreleaser.yaml --snapshot --clean
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/goreleaser release --config deploy/goreleaser.yaml --snapshot --clean
 
 test: generated lint unit conformance deploy-check
 

@@ -79,12 +79,12 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	go server.Prepare() // while PostgreSQL starts
 	stop, err := d.measure(ctx, logger)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	go server.Prepare() // while PostgreSQL starts
 	listener, err := d.listen()
 	if err != nil {
 		return err
@@ -146,15 +146,17 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	c := server.Config{
+	c, err := d.configure(server.Config{
 		DB: db, Logger: logger, AccessLevel: slog.LevelDebug, Sealer: sealer, External: server.External{Scheme: d.scheme(), Port: portOf(listener)},
 		Dev: &server.Dev{Clock: clock.New(), Hosts: d.hosts, Database: url, Credentials: readyPath(dir), Clients: info.ClientIDs(), Recorded: d.recorded},
-	}
-	if c, err = d.configure(c); err != nil {
+	})
+	if err != nil {
 		return err
 	}
+	base := c
+	base.Telemetry = nil // what is measured is this node
 	worlds := world.New(world.Config{
-		Base: c, Database: database.URL, Seed: file, Dir: filepath.Join(dir, "worlds"), Ahead: d.worlds, Disposable: d.dataDir == "",
+		Base: base, Database: database.URL, Seed: file, Dir: filepath.Join(dir, "worlds"), Ahead: d.worlds, Disposable: d.dataDir == "",
 	})
 	defer worlds.Close()
 	context.AfterFunc(ctx, worlds.End) // nobody who holds one keeps the server from draining

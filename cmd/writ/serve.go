@@ -96,6 +96,7 @@ func (s *serve) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	limitMemory(p.logger)
 	stop, err := s.measure(ctx, p.logger)
 	if err != nil {
 		return err

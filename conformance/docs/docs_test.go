@@ -105,6 +105,10 @@ func TestEveryCommandOfThePagesRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := harness.Shared(t)
+	database, err := server.DatabaseURL()
+	if err != nil {
+		t.Fatal(err)
+	}
 	tools := t.TempDir()
 	// The commands that ask the node of this machine ask the one of the test.
 	wrapper := "#!/bin/sh\ncase \"$1\" in dev|exec|serve) ;; *) export WRIT_ADDR='" + server.Addr + "' ;; esac\nexec '" + harness.Program(t) + "' \"$@\"\n"
@@ -113,7 +117,8 @@ func TestEveryCommandOfThePagesRuns(t *testing.T) {
 	}
 	env := append(harness.Environment(), "PATH="+tools+":"+os.Getenv("PATH"), "TOKEN="+server.AdminToken,
 		"ISSUER="+server.Issuer, "CLIENT_ID="+server.Clients["web"].ClientID, "CLIENT_SECRET="+server.Clients["web"].ClientSecret,
-		"SERVICE_ID="+server.ServiceUser.ClientID, "SERVICE_SECRET="+server.ServiceUser.ClientSecret, "ORG_ID="+server.OrgID)
+		"SERVICE_ID="+server.ServiceUser.ClientID, "SERVICE_SECRET="+server.ServiceUser.ClientSecret, "ORG_ID="+server.OrgID,
+		"WRIT_DATABASE_URL="+database, "WRIT_MASTER_KEY_FILE="+server.MasterKeyFile())
 	for _, section := range sections {
 		for _, page := range section.Pages {
 			t.Run(page.Name, func(t *testing.T) {

@@ -105,13 +105,23 @@ var shared = sync.OnceValues(func() (*Server, error) {
 	if path := os.Getenv("WRIT_TEST_READY_FILE"); path != "" {
 		return readReadyFile(path)
 	}
-	return start()
+	program, err := binary()
+	if err != nil {
+		return nil, err
+	}
+	return start(program)
 })
 
 // Own returns a server for one test, that nothing else sees or changes.
 func Own(t testing.TB) *Server {
 	t.Helper()
-	server, err := start()
+	return OwnOf(t, Program(t))
+}
+
+// OwnOf is Own of another program, such as that of an earlier release.
+func OwnOf(t testing.TB, program string) *Server {
+	t.Helper()
+	server, err := start(program)
 	if err != nil {
 		t.Fatalf("start a server: %v", err)
 	}
@@ -128,11 +138,7 @@ func readReadyFile(path string) (*Server, error) {
 }
 
 // start starts `writ dev` on a folder of its own.
-func start() (*Server, error) {
-	program, err := binary()
-	if err != nil {
-		return nil, err
-	}
+func start(program string) (*Server, error) {
 	dir, err := scratch()
 	if err != nil {
 		return nil, err
@@ -162,7 +168,7 @@ func start() (*Server, error) {
 		if err != nil {
 			return nil, err
 		}
-		if server, err = server.node("--outgoing-allow", "127.0.0.0/8,::1/128", "--external-scheme", "http", "--addr", "127.0.0.1:"+port, "--external-port", port); err != nil {
+		if server, err = server.node(program, "--outgoing-allow", "127.0.0.0/8,::1/128", "--external-scheme", "http", "--addr", "127.0.0.1:"+port, "--external-port", port); err != nil {
 			return nil, err
 		}
 	}
@@ -193,6 +199,12 @@ func (s *Server) databaseURL(role string) (string, error) {
 // database is out of reach.
 func (s *Server) Node(t testing.TB, args ...string) *Server {
 	t.Helper()
+	return s.NodeOf(t, Program(t), args...)
+}
+
+// NodeOf is Node of another program, such as that of an earlier release.
+func (s *Server) NodeOf(t testing.TB, program string, args ...string) *Server {
+	t.Helper()
 	database, err := s.DatabaseURL()
 	if database == "" && err == nil {
 		t.Skip("the database of a server that the harness did not start is out of reach")
@@ -200,7 +212,7 @@ func (s *Server) Node(t testing.TB, args ...string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := s.node(args...)
+	node, err := s.node(program, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,11 +225,7 @@ func (s *Server) Node(t testing.TB, args ...string) *Server {
 }
 
 // node starts a node of `writ serve`, which ends with the tests.
-func (s *Server) node(args ...string) (*Server, error) {
-	program, err := binary()
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) node(program string, args ...string) (*Server, error) {
 	database, err := s.databaseURL(serverRole)
 	if err != nil {
 		return nil, err
@@ -261,6 +269,14 @@ func Program(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return program
+}
+
+// Stop drains the node, as an operator does, and waits until it has ended.
+func (s *Server) Stop(t testing.TB) {
+	t.Helper()
+	if err := s.process.stop(); err != nil {
+		t.Error(err)
+	}
 }
 
 // Kill ends the node as a crash does. What it logged until then counts.

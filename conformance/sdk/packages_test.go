@@ -2,10 +2,15 @@ package sdk
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +30,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/writ-id/writ/conformance/harness"
 	"github.com/writ-id/writ/conformance/interop/browser"
 )
 
@@ -35,7 +41,7 @@ import (
 // empty folder; the type checker of each language is at its strictest.
 var packageSteps = []string{
 	"create", "get", "search", "patch", "oneof", "reason", "violation", "missing", "numbers", "times", "durations", "unknown", "omitted", "retry", "no retry",
-	"timeout", "cancel", "client credentials", "key file", "refresh token", "revoked token", "oauth error", "login", "tracing", "webhook", "export and import", "examples",
+	"timeout", "cancel", "client credentials", "key file", "system user", "refresh token", "revoked token", "oauth error", "login", "tracing", "webhook", "export and import", "examples",
 }
 
 // suite runs a program of a package and compares the steps it says it did.
@@ -44,6 +50,10 @@ func suite(t *testing.T, more []string, program command) {
 	published(t)
 	proxy := httptest.NewServer(faults(t))
 	t.Cleanup(proxy.Close)
+	node, key := ofTheSystem(t)
+	own := harness.Own(t)
+	program.env = append(program.env, "WRIT_TEST_NODE="+node, "WRIT_TEST_SYSTEM_KEY="+key,
+		"WRIT_TEST_OWN="+own.Issuer, "WRIT_TEST_OWN_TOKEN="+own.AdminToken, "WRIT_TEST_OWN_SYSTEM_TOKEN="+own.SystemToken)
 	said := environment(t, proxy.URL, program)
 	want := slices.Concat(packageSteps, more, []string{"delete"})
 	if got := strings.Split(strings.TrimSpace(said), "\n"); !slices.Equal(got, want) {
@@ -59,7 +69,7 @@ func environment(t *testing.T, proxy string, program command) string {
 	cmd.Dir = program.dir
 	cmd.Env = append(append(os.Environ(), program.env...),
 		"OIDC_ISSUER="+server.Issuer, "WRIT_BASE_URL="+server.Issuer, "WRIT_ADMIN_TOKEN="+server.AdminToken, "CLIENT_ID="+web.ClientID, "CLIENT_SECRET="+web.ClientSecret,
-		"WRIT_TEST_PROXY="+proxy, "WRIT_TEST_RUN="+strconv.FormatInt(time.Now().UnixNano(), 36), "WRIT_TEST_ORG="+server.OrgID, "WRIT_TEST_SYSTEM_TOKEN="+server.SystemToken,
+		"WRIT_TEST_PROXY="+proxy, "WRIT_TEST_RUN="+strconv.FormatInt(time.Now().UnixNano(), 36), "WRIT_TEST_ORG="+server.OrgID,
 		"WRIT_TEST_SERVICE="+server.ServiceUser.ClientID, "WRIT_TEST_SERVICE_SECRET="+server.ServiceUser.ClientSecret, "WRIT_TEST_REFRESH_TOKEN="+refreshToken(t), "WRIT_TEST_DELIVERY="+delivery(t))
 	var said, failed bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &failed
@@ -67,6 +77,32 @@ func environment(t *testing.T, proxy string, program command) string {
 		t.Fatalf("%v\n%s\n%s", err, ending(said.Bytes()), ending(failed.Bytes()))
 	}
 	return said.String()
+}
+
+// ofTheSystem starts a node that knows a user of the system, and returns where it is and
+// the key of that user.
+func ofTheSystem(t *testing.T) (node, private string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := errors.Join(
+		write(dir, "automation.pem", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})),
+		write(dir, "users.yaml", []byte("automation:\n  roles: [SYSTEM_OWNER]\n  keys: [automation.pem]\n")),
+	); err != nil {
+		t.Fatal(err)
+	}
+	return server.Node(t, "--system-users", dir+"/users.yaml").Issuer, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
 }
 
 // delivery is a signed call of a target.
@@ -165,11 +201,11 @@ func faults(t *testing.T) http.Handler {
 			w.Header().Set("Retry-After", "0")
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusServiceUnavailable)
-			fmt.Fprint(w, `{"code":14,"message":"not now","details":[]}`)
+			_, _ = fmt.Fprint(w, `{"code":14,"message":"not now","details":[]}`)
 		case fault == "unauthenticated" && *count < 1:
 			*count++
 			w.WriteHeader(http.StatusUnauthorized)
-			fmt.Fprint(w, `{"code":16,"message":"revoked","details":[]}`)
+			_, _ = fmt.Fprint(w, `{"code":16,"message":"revoked","details":[]}`)
 		case fault == "lost":
 			forward.ServeHTTP(httptest.NewRecorder(), r)
 			panic(http.ErrAbortHandler)

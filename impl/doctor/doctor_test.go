@@ -138,7 +138,7 @@ func TestWhatIsWrongIsFoundAndNothingElse(t *testing.T) {
 				case one.Check == test.check && one.Level == test.level && strings.Contains(one.Message, test.says):
 					test.check = ""
 				case one.Level != doctor.OK && one.Check != "durability" && one.Check != "role" && one.Group != "machine" && one.Check != test.check &&
-					!(test.name == "a proxy that changes the name" && one.Group == "issuers"): // fsync is off in tests
+					(test.name != "a proxy that changes the name" || one.Group != "issuers"): // fsync is off in tests
 					t.Errorf("%s %s: %s", one.Level, one.Check, one.Message)
 				}
 			}

@@ -32,7 +32,7 @@ func (d *doctor) machine() {
 	d.space(os.TempDir())
 }
 
-// memory compares what a container may use with what Go was told.
+// memory compares what a container may use with what Go was told (GOMEMLIMIT).
 func (d *doctor) memory(container int64, err error) {
 	told := debug.SetMemoryLimit(-1) // only asks
 	isTold := told != math.MaxInt64
@@ -42,8 +42,8 @@ func (d *doctor) memory(container int64, err error) {
 		d.ok("memory", "no limit; %d cores", runtime.GOMAXPROCS(0))
 	case container == 0:
 		d.ok("memory", "GOMEMLIMIT is %d MiB; the container has no limit", told/mebibyte)
-	case !isTold:
-		d.warn("memory", "set GOMEMLIMIT to nine tenths of the limit: GOMEMLIMIT="+strconv.FormatInt(container/10*9/mebibyte, 10)+"MiB", "the container ends at %d MiB, which the garbage collector does not know", container/mebibyte)
+	case !isTold: // a node takes nine tenths of it
+		d.ok("memory", "the container ends at %d MiB, which nodes keep to", container/mebibyte)
 	case told > container:
 		d.warn("memory", "lower GOMEMLIMIT below the limit of the container", "GOMEMLIMIT is %d MiB, the container ends at %d MiB", told/mebibyte, container/mebibyte)
 	default:

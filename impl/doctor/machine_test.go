@@ -41,15 +41,15 @@ func TestTheMemoryOfAContainerIsTheLeastOfItsGroups(t *testing.T) {
 	}
 }
 
-func TestAContainerWhoseLimitGoDoesNotKnowIsToldOf(t *testing.T) {
+func TestAContainerThatIsTooSmallIsToldOf(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		container int64
 		want      []Level
-	}{{0, []Level{OK}}, {512 * mebibyte, []Level{Warn}}, {100 * mebibyte, []Level{Warn, Warn}}} {
+	}{{0, []Level{OK}}, {512 * mebibyte, []Level{OK}}, {100 * mebibyte, []Level{OK, Warn}}} {
 		d := &doctor{}
 		d.memory(test.container, nil)
-		if len(d.found) != len(test.want) || d.found[0].Level != test.want[0] {
+		if len(d.found) != len(test.want) || d.found[len(d.found)-1].Level != test.want[len(test.want)-1] {
 			t.Errorf("%d: got %v, want %v", test.container, d.found, test.want)
 		}
 	}

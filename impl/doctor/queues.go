@@ -19,7 +19,7 @@ func (d *doctor) queues(ctx context.Context, db *store.DB) {
 		{
 			"deliveries", `SELECT (SELECT count(*) FROM deliveries WHERE next_attempt <= $1), (SELECT min(next_attempt) FROM deliveries WHERE next_attempt <= $1),
 				(SELECT count(*) FROM deliveries WHERE state = 4)`,
-			"POST /resources/v3alpha/deliveries/_search shows them and why; _replay sends them again",
+			"POST /resources/v3alpha/executions/deliveries/_search shows them and why; …/_replay sends them again",
 		},
 		{
 			"messages", `SELECT (SELECT count(*) FROM messages WHERE state = 1 AND next_attempt <= $1), (SELECT min(next_attempt) FROM messages WHERE state = 1 AND next_attempt <= $1),

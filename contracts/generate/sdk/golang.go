@@ -164,7 +164,7 @@ func goServices(m *model) string {
 func goService(s *service) string { return exported(s.Name) }
 
 func goCall(t *text, s *service, c *call) {
-	name, result := exported(c.Name), ""
+	name := exported(c.Name)
 	params := goArguments(t, c)
 	t.WriteString(wrapped("// ", goDoc(c), 110))
 	var sent []string
@@ -179,11 +179,13 @@ func goCall(t *text, s *service, c *call) {
 	if len(c.Query) > 0 {
 		sent = append(sent, "params: params.params()")
 	}
-	if c.Body != nil && c.Started {
+	switch {
+	case c.Body == nil:
+	case c.Started:
 		sent = append(sent, "body: asynchronous(*"+c.Body.Name+")")
-	} else if c.Body != nil && c.Body.Form {
+	case c.Body.Form:
 		sent = append(sent, "form: "+c.Body.Name)
-	} else if c.Body != nil {
+	default:
 		sent = append(sent, "body: "+c.Body.Name)
 	}
 	if c.Repeatable {
@@ -198,7 +200,7 @@ func goCall(t *text, s *service, c *call) {
 		t.line("\t_, err := call[struct{}](ctx, s.client, %s, opts)\n\treturn err\n}\n", operation)
 		return
 	}
-	result = goType(c.Result)
+	result := goType(c.Result)
 	t.line("func (s *%sService) %s(%s) (*%s, error) {", goService(s), name, params, result)
 	t.line("\treturn call[%s](ctx, s.client, %s, opts)\n}\n", result, operation)
 	if c.Item != nil {
@@ -281,7 +283,7 @@ func goExamples(m *model) string {
 	t.line("// " + generated + "\n")
 	t.line("// Package examples holds each example of the API reference as a function.\npackage examples\n")
 	body := &text{}
-	var reads []string
+	var all []string
 	for _, s := range m.Services {
 		for _, c := range s.Operations {
 			name := exported(c.Name)
@@ -303,8 +305,8 @@ func goExamples(m *model) string {
 			} else {
 				body.line("\treturn %s\n}\n", call)
 			}
-			if readOnly(c) {
-				reads = append(reads, name)
+			if harmless(c) {
+				all = append(all, name)
 			}
 		}
 	}
@@ -313,9 +315,10 @@ func goExamples(m *model) string {
 		t.line("\t\"time\"")
 	}
 	t.line("\n\twrit \"%s\"\n)\n", goModule(m))
-	t.line("// Reads are the examples that change nothing, by name.\nvar Reads = map[string]func(context.Context, *writ.Client) (any, error){")
-	for _, name := range reads {
-		t.line("\t%q: %s,", name, name)
+	t.line("// All are the examples that a test can run: all but those that switch features.\nvar All = []struct {")
+	t.line("\tName string\n\tRun func(context.Context, *writ.Client) (any, error)\n}{")
+	for _, name := range all {
+		t.line("\t{%q, %s},", name, name)
 	}
 	t.line("}\n")
 	t.WriteString(body.String())

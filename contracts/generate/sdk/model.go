@@ -83,13 +83,6 @@ type ref struct {
 	Values     []string // of a string that is one of these
 }
 
-func (r *ref) same(o *ref) bool {
-	if r == nil || o == nil {
-		return r == o
-	}
-	return r.Kind == o.Kind && r.Name == o.Name && r.Elem.same(o.Elem)
-}
-
 // pages are the operations of browsers: a client makes their addresses and does not call them.
 var pages = []string{"Authorize", "AuthorizeForm", "Logout", "LogoutForm", "PostUserInfo"}
 

@@ -303,7 +303,7 @@ func indented(code, indent string) string {
 func pyExamples(m *model) string {
 	t, body := &text{}, &text{}
 	used := map[string]bool{}
-	var reads []string
+	var harmlessOnes []string
 	for _, s := range m.Services {
 		for _, c := range s.Operations {
 			var arguments []string
@@ -326,8 +326,8 @@ func pyExamples(m *model) string {
 			pyDoc(body, "    ", firstSentence(c.Doc))
 			call := bracketed(fmt.Sprintf("return client.%s.%s(", snake(s.Name), pyName(c.Name)), arguments, ")", "")
 			body.line("    %s%s\n", indented(call, "    "), after)
-			if readOnly(c) {
-				reads = append(reads, pyName(c.Name))
+			if harmless(c) {
+				harmlessOnes = append(harmlessOnes, pyName(c.Name))
 			}
 		}
 	}
@@ -340,7 +340,7 @@ func pyExamples(m *model) string {
 	}
 	t.line(")\n")
 	t.WriteString(body.String())
-	t.line("\n#: The examples that change nothing.\nREADS = %s", indented(bracketed("[", reads, "]", ""), ""))
+	t.line("\n#: The examples that a test can run: all but those that switch features.\nALL = %s", indented(bracketed("[", harmlessOnes, "]", ""), ""))
 	return t.String()
 }
 

@@ -288,7 +288,7 @@ func tsCall(t *text, c *call, used map[string]bool) {
 
 func tsExamples(m *model) string {
 	t, body := &text{}, &text{}
-	var reads []string
+	var harmlessOnes []string
 	used := map[string]bool{}
 	for _, s := range m.Services {
 		for _, c := range s.Operations {
@@ -306,8 +306,8 @@ func tsExamples(m *model) string {
 			}
 			body.line("/** %s */\nexport async function %s(client: WritClient) {", firstSentence(c.Doc), camel(c.Name))
 			body.line("  return await client.%s.%s(%s);\n}\n", camel(s.Name), camel(c.Name), strings.ReplaceAll(strings.Join(arguments, ", "), "\n", "\n  "))
-			if readOnly(c) {
-				reads = append(reads, camel(c.Name))
+			if harmless(c) {
+				harmlessOnes = append(harmlessOnes, camel(c.Name))
 			}
 		}
 	}
@@ -320,7 +320,7 @@ func tsExamples(m *model) string {
 	}
 	t.line("import { %s, type WritClient } from \"@writ-id/sdk\";\n", strings.Join(names, ", "))
 	t.WriteString(body.String())
-	t.line("/** The examples that change nothing. */\nexport const reads = %s;", bracketed("{ ", reads, " }", ""))
+	t.line("/** The examples that a test can run: all but those that switch features. */\nexport const all = %s;", bracketed("{ ", harmlessOnes, " }", ""))
 	return t.String()
 }
 
@@ -335,9 +335,10 @@ func tsLiteral(m *model, r *ref, value json.RawMessage, used map[string]bool) st
 		var all []string
 		for _, each := range members {
 			of := &ref{Kind: "any"}
-			if r.Kind == "message" {
+			switch r.Kind {
+			case "message":
 				of = m.byName[r.Name].field(each.name).Type
-			} else if r.Kind == "map" {
+			case "map":
 				of = r.Elem
 			}
 			name := each.name

@@ -17,7 +17,7 @@ type Config struct {
 	// instance is called.
 	BaseURL string
 	// Credentials get the access tokens: a [Token], [ClientCredentials], a [KeyFile], a
-	// [RefreshToken] or your own [TokenSource]. Otherwise $WRIT_ADMIN_TOKEN, else the client
+	// [RefreshToken], a [SystemUser] or your own [TokenSource]. Otherwise $WRIT_ADMIN_TOKEN, else the client
 	// credentials $CLIENT_ID and $CLIENT_SECRET, else none.
 	Credentials TokenSource
 	// ClientID and ClientSecret authenticate calls of client.OAuth: $CLIENT_ID and

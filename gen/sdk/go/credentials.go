@@ -5,6 +5,7 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
@@ -98,29 +99,51 @@ func ParseKeyFile(text []byte) (*KeyFile, error) {
 
 // AccessToken implements [TokenSource].
 func (s *KeyFile) AccessToken(ctx context.Context, client *Client) (AccessToken, error) {
-	audience := s.Audience
+	assertion, _, err := signed(ctx, client, s.UserID, s.KeyID, s.Key, s.Audience)
+	if err != nil {
+		return AccessToken{}, err
+	}
+	// An assertion is good once, so this is not repeated when its answer was lost.
+	request := &TokenRequest{GrantType: "urn:ietf:params:oauth:grant-type:jwt-bearer", Assertion: &assertion, Scope: scope(s.Scope)}
+	reply, err := client.OAuth.Token(ctx, request, AsClient("", ""))
+	return received(reply, err)
+}
+
+// SystemUser is a user of the installation (`writ serve --system-users`), who signs tokens
+// for itself.
+type SystemUser struct {
+	Name string
+	Key  string // the private key in PEM
+	// Audience is the issuer of the instance that is called; discovered when empty.
+	Audience string
+}
+
+// AccessToken implements [TokenSource].
+func (s *SystemUser) AccessToken(ctx context.Context, client *Client) (AccessToken, error) {
+	token, end, err := signed(ctx, client, s.Name, "", s.Key, s.Audience)
+	return AccessToken{Value: token, Expires: end}, err
+}
+
+// signed is a JWT that somebody signs about itself, for five minutes.
+func signed(ctx context.Context, client *Client, name, keyID, key, audience string) (token string, end time.Time, err error) {
 	if audience == "" {
 		discovery, err := client.OAuth.GetConfiguration(ctx)
 		if err != nil {
-			return AccessToken{}, err
+			return "", end, err
 		}
 		audience = discovery.Issuer
 	}
 	now := time.Now()
-	assertion, err := s.sign(map[string]any{"iss": s.UserID, "sub": s.UserID, "aud": audience, "iat": now.Unix(), "exp": now.Add(5 * time.Minute).Unix()})
-	if err != nil {
-		return AccessToken{}, err
-	}
-	request := &TokenRequest{GrantType: "urn:ietf:params:oauth:grant-type:jwt-bearer", Assertion: &assertion, Scope: scope(s.Scope)}
-	reply, err := client.OAuth.Token(ctx, request, AsClient("", ""), Repeatable())
-	return received(reply, err)
+	end = now.Add(5 * time.Minute)
+	token, err = sign(key, keyID, map[string]any{"iss": name, "sub": name, "aud": audience, "iat": now.Unix(), "exp": end.Unix(), "jti": rand.Text()})
+	return token, end, err
 }
 
-// sign makes a JWT of claims.
-func (s *KeyFile) sign(claims map[string]any) (string, error) {
-	block, _ := pem.Decode([]byte(s.Key))
+// sign makes a JWT of claims, with a private key in PEM.
+func sign(text, keyID string, claims map[string]any) (string, error) {
+	block, _ := pem.Decode([]byte(text))
 	if block == nil {
-		return "", errors.New("writ: the key of the key file is not PEM")
+		return "", errors.New("writ: the private key is not PEM")
 	}
 	var key any
 	var err error
@@ -133,37 +156,43 @@ func (s *KeyFile) sign(claims map[string]any) (string, error) {
 		key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
 	}
 	if err != nil {
-		return "", fmt.Errorf("writ: the key of the key file: %w", err)
+		return "", fmt.Errorf("writ: the private key: %w", err)
 	}
-	algorithm := "RS256"
+	header := map[string]string{"alg": "RS256", "typ": "JWT"}
 	switch key.(type) {
 	case *ecdsa.PrivateKey:
-		algorithm = "ES256"
+		header["alg"] = "ES256"
 	case ed25519.PrivateKey:
-		algorithm = "EdDSA"
+		header["alg"] = "EdDSA"
 	}
-	head, _ := json.Marshal(map[string]string{"alg": algorithm, "kid": s.KeyID, "typ": "JWT"})
+	if keyID != "" {
+		header["kid"] = keyID
+	}
+	head, _ := json.Marshal(header)
 	body, err := json.Marshal(claims)
 	if err != nil {
 		return "", err
 	}
-	signed := base64.RawURLEncoding.EncodeToString(head) + "." + base64.RawURLEncoding.EncodeToString(body)
-	digest := sha256.Sum256([]byte(signed))
+	input := base64.RawURLEncoding.EncodeToString(head) + "." + base64.RawURLEncoding.EncodeToString(body)
+	digest := sha256.Sum256([]byte(input))
 	var signature []byte
 	switch key := key.(type) {
 	case *rsa.PrivateKey:
 		signature, err = rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, digest[:])
 	case *ecdsa.PrivateKey:
+		if key.Curve != elliptic.P256() {
+			return "", errors.New("writ: of elliptic curves only P-256 signs")
+		}
 		r, other, failed := ecdsa.Sign(rand.Reader, key, digest[:])
 		if err = failed; err == nil {
 			signature = append(r.FillBytes(make([]byte, 32)), other.FillBytes(make([]byte, 32))...)
 		}
 	case ed25519.PrivateKey:
-		signature = ed25519.Sign(key, []byte(signed))
+		signature = ed25519.Sign(key, []byte(input))
 	default:
 		err = fmt.Errorf("writ: a key of the type %T cannot sign", key)
 	}
-	return signed + "." + base64.RawURLEncoding.EncodeToString(signature), err
+	return input + "." + base64.RawURLEncoding.EncodeToString(signature), err
 }
 
 // RefreshToken is a refresh token of an app. Each use gives another one and ends it, so

@@ -10,76 +10,217 @@ import (
 	writ "github.com/writ-id/writ/gen/sdk/go/v3"
 )
 
-// Reads are the examples that change nothing, by name.
-var Reads = map[string]func(context.Context, *writ.Client) (any, error){
-	"GetTarget":                       GetTarget,
-	"SearchTargets":                   SearchTargets,
-	"SearchExecutions":                SearchExecutions,
-	"ListAvailableExecutionFunctions": ListAvailableExecutionFunctions,
-	"ListAvailableExecutionMethods":   ListAvailableExecutionMethods,
-	"ListAvailableExecutionServices":  ListAvailableExecutionServices,
-	"SearchDeliveries":                SearchDeliveries,
-	"GetDelivery":                     GetDelivery,
-	"GetApp":                          GetApp,
-	"SearchApps":                      SearchApps,
-	"SearchAppKeys":                   SearchAppKeys,
-	"ListAuthenticators":              ListAuthenticators,
-	"GetDomain":                       GetDomain,
-	"SearchDomains":                   SearchDomains,
-	"ResolveLanguages":                ResolveLanguages,
-	"ResolveBranding":                 ResolveBranding,
-	"SearchEvents":                    SearchEvents,
-	"GetSystemFeatures":               GetSystemFeatures,
-	"GetInstanceFeatures":             GetInstanceFeatures,
-	"GetRole":                         GetRole,
-	"SearchRoles":                     SearchRoles,
-	"GetProjectGrant":                 GetProjectGrant,
-	"SearchProjectGrants":             SearchProjectGrants,
-	"GetUserGrant":                    GetUserGrant,
-	"SearchUserGrants":                SearchUserGrants,
-	"GetGitLabIDP":                    GetGitLabIDP,
-	"GetGitLabSelfHostedIDP":          GetGitLabSelfHostedIDP,
-	"GetOIDCIDP":                      GetOIDCIDP,
-	"GetOAuthIDP":                     GetOAuthIDP,
-	"GetGitHubIDP":                    GetGitHubIDP,
-	"GetGitHubESIDP":                  GetGitHubESIDP,
-	"GetGoogleIDP":                    GetGoogleIDP,
-	"GetAzureADIDP":                   GetAzureADIDP,
-	"GetAppleIDP":                     GetAppleIDP,
-	"SearchIDPs":                      SearchIDPs,
-	"SearchIDPLinks":                  SearchIDPLinks,
-	"GetInstance":                     GetInstance,
-	"SearchInstances":                 SearchInstances,
-	"GetMembership":                   GetMembership,
-	"SearchMemberships":               SearchMemberships,
-	"ListAvailableRoles":              ListAvailableRoles,
-	"SearchMessages":                  SearchMessages,
-	"GetMessage":                      GetMessage,
-	"GetOrganization":                 GetOrganization,
-	"SearchOrganizations":             SearchOrganizations,
-	"GetInstanceDefault":              GetInstanceDefault,
-	"GetProject":                      GetProject,
-	"SearchProjects":                  SearchProjects,
-	"GetUserSchema":                   GetUserSchema,
-	"SearchUserSchemas":               SearchUserSchemas,
-	"GetSession":                      GetSession,
-	"SearchSessions":                  SearchSessions,
-	"ResolveMessageText":              ResolveMessageText,
-	"GetSMSProvider":                  GetSMSProvider,
-	"SearchSMSProviders":              SearchSMSProviders,
-	"GetSMTPProvider":                 GetSMTPProvider,
-	"SearchSMTPProviders":             SearchSMTPProviders,
-	"GetUser":                         GetUser,
-	"SearchUsers":                     SearchUsers,
-	"SearchUserMetadata":              SearchUserMetadata,
-	"SearchPersonalAccessTokens":      SearchPersonalAccessTokens,
-	"SearchMachineKeys":               SearchMachineKeys,
-	"GetOperation":                    GetOperation,
-	"GetOperationResult":              GetOperationResult,
-	"GetConfiguration":                GetConfiguration,
-	"Introspect":                      Introspect,
-	"GetUserInfo":                     GetUserInfo,
-	"GetKeys":                         GetKeys,
+// All are the examples that a test can run: all but those that switch features.
+var All = []struct {
+	Name string
+	Run  func(context.Context, *writ.Client) (any, error)
+}{
+	{"CreateTarget", CreateTarget},
+	{"PatchTarget", PatchTarget},
+	{"DeleteTarget", DeleteTarget},
+	{"GetTarget", GetTarget},
+	{"SearchTargets", SearchTargets},
+	{"RotateSigningKey", RotateSigningKey},
+	{"TestTarget", TestTarget},
+	{"PutExecution", PutExecution},
+	{"DeleteExecution", DeleteExecution},
+	{"SearchExecutions", SearchExecutions},
+	{"ListAvailableExecutionFunctions", ListAvailableExecutionFunctions},
+	{"ListAvailableExecutionMethods", ListAvailableExecutionMethods},
+	{"ListAvailableExecutionServices", ListAvailableExecutionServices},
+	{"SearchDeliveries", SearchDeliveries},
+	{"GetDelivery", GetDelivery},
+	{"ReplayDelivery", ReplayDelivery},
+	{"ReplayDeliveries", ReplayDeliveries},
+	{"CreateApp", CreateApp},
+	{"PatchApp", PatchApp},
+	{"DeleteApp", DeleteApp},
+	{"GetApp", GetApp},
+	{"SearchApps", SearchApps},
+	{"ActivateApp", ActivateApp},
+	{"DeactivateApp", DeactivateApp},
+	{"TrustApp", TrustApp},
+	{"DistrustApp", DistrustApp},
+	{"RegenerateSecret", RegenerateSecret},
+	{"CreateAppKey", CreateAppKey},
+	{"DeleteAppKey", DeleteAppKey},
+	{"SearchAppKeys", SearchAppKeys},
+	{"AddTOTP", AddTOTP},
+	{"VerifyTOTP", VerifyTOTP},
+	{"RemoveTOTP", RemoveTOTP},
+	{"AddOTPSMS", AddOTPSMS},
+	{"VerifyOTPSMS", VerifyOTPSMS},
+	{"RemoveOTPSMS", RemoveOTPSMS},
+	{"AddOTPEmail", AddOTPEmail},
+	{"VerifyOTPEmail", VerifyOTPEmail},
+	{"RemoveOTPEmail", RemoveOTPEmail},
+	{"ListAuthenticators", ListAuthenticators},
+	{"CreateDomain", CreateDomain},
+	{"PatchDomain", PatchDomain},
+	{"DeleteDomain", DeleteDomain},
+	{"GetDomain", GetDomain},
+	{"SearchDomains", SearchDomains},
+	{"SetAsPrimary", SetAsPrimary},
+	{"Validate", Validate},
+	{"SetLanguages", SetLanguages},
+	{"ResolveLanguages", ResolveLanguages},
+	{"SetBranding", SetBranding},
+	{"ResolveBranding", ResolveBranding},
+	{"SearchEvents", SearchEvents},
+	{"GetSystemFeatures", GetSystemFeatures},
+	{"GetInstanceFeatures", GetInstanceFeatures},
+	{"CreateRole", CreateRole},
+	{"PatchRole", PatchRole},
+	{"DeleteRole", DeleteRole},
+	{"GetRole", GetRole},
+	{"SearchRoles", SearchRoles},
+	{"CreateProjectGrant", CreateProjectGrant},
+	{"PatchProjectGrant", PatchProjectGrant},
+	{"DeleteProjectGrant", DeleteProjectGrant},
+	{"GetProjectGrant", GetProjectGrant},
+	{"SearchProjectGrants", SearchProjectGrants},
+	{"ActivateProjectGrant", ActivateProjectGrant},
+	{"DeactivateProjectGrant", DeactivateProjectGrant},
+	{"CreateUserGrant", CreateUserGrant},
+	{"PatchUserGrant", PatchUserGrant},
+	{"DeleteUserGrant", DeleteUserGrant},
+	{"GetUserGrant", GetUserGrant},
+	{"SearchUserGrants", SearchUserGrants},
+	{"ActivateUserGrant", ActivateUserGrant},
+	{"DeactivateUserGrant", DeactivateUserGrant},
+	{"CreateGitLabIDP", CreateGitLabIDP},
+	{"PatchGitLabIDP", PatchGitLabIDP},
+	{"GetGitLabIDP", GetGitLabIDP},
+	{"CreateGitLabSelfHostedIDP", CreateGitLabSelfHostedIDP},
+	{"PatchGitLabSelfHostedIDP", PatchGitLabSelfHostedIDP},
+	{"GetGitLabSelfHostedIDP", GetGitLabSelfHostedIDP},
+	{"CreateOIDCIDP", CreateOIDCIDP},
+	{"PatchOIDCIDP", PatchOIDCIDP},
+	{"GetOIDCIDP", GetOIDCIDP},
+	{"CreateOAuthIDP", CreateOAuthIDP},
+	{"PatchOAuthIDP", PatchOAuthIDP},
+	{"GetOAuthIDP", GetOAuthIDP},
+	{"CreateGitHubIDP", CreateGitHubIDP},
+	{"PatchGitHubIDP", PatchGitHubIDP},
+	{"GetGitHubIDP", GetGitHubIDP},
+	{"CreateGitHubESIDP", CreateGitHubESIDP},
+	{"PatchGitHubESIDP", PatchGitHubESIDP},
+	{"GetGitHubESIDP", GetGitHubESIDP},
+	{"CreateGoogleIDP", CreateGoogleIDP},
+	{"PatchGoogleIDP", PatchGoogleIDP},
+	{"GetGoogleIDP", GetGoogleIDP},
+	{"CreateAzureADIDP", CreateAzureADIDP},
+	{"PatchAzureADIDP", PatchAzureADIDP},
+	{"GetAzureADIDP", GetAzureADIDP},
+	{"CreateAppleIDP", CreateAppleIDP},
+	{"PatchAppleIDP", PatchAppleIDP},
+	{"GetAppleIDP", GetAppleIDP},
+	{"DeleteIDP", DeleteIDP},
+	{"SearchIDPs", SearchIDPs},
+	{"AddIDPLink", AddIDPLink},
+	{"RemoveIDPLink", RemoveIDPLink},
+	{"SearchIDPLinks", SearchIDPLinks},
+	{"CreateInstance", CreateInstance},
+	{"PatchInstance", PatchInstance},
+	{"DeleteInstance", DeleteInstance},
+	{"GetInstance", GetInstance},
+	{"SearchInstances", SearchInstances},
+	{"Limit", Limit},
+	{"BulkLimit", BulkLimit},
+	{"CreateMembership", CreateMembership},
+	{"PatchMembership", PatchMembership},
+	{"DeleteMembership", DeleteMembership},
+	{"GetMembership", GetMembership},
+	{"SearchMemberships", SearchMemberships},
+	{"ListAvailableRoles", ListAvailableRoles},
+	{"SearchMessages", SearchMessages},
+	{"GetMessage", GetMessage},
+	{"ReplayMessage", ReplayMessage},
+	{"CreateOrganization", CreateOrganization},
+	{"PatchOrganization", PatchOrganization},
+	{"DeleteOrganization", DeleteOrganization},
+	{"GetOrganization", GetOrganization},
+	{"SearchOrganizations", SearchOrganizations},
+	{"ActivateOrganization", ActivateOrganization},
+	{"DeactivateOrganization", DeactivateOrganization},
+	{"SetAsInstanceDefault", SetAsInstanceDefault},
+	{"GetInstanceDefault", GetInstanceDefault},
+	{"CreateProject", CreateProject},
+	{"PatchProject", PatchProject},
+	{"DeleteProject", DeleteProject},
+	{"GetProject", GetProject},
+	{"SearchProjects", SearchProjects},
+	{"ActivateProject", ActivateProject},
+	{"DeactivateProject", DeactivateProject},
+	{"CreateUserSchema", CreateUserSchema},
+	{"PatchUserSchema", PatchUserSchema},
+	{"DeleteUserSchema", DeleteUserSchema},
+	{"GetUserSchema", GetUserSchema},
+	{"SearchUserSchemas", SearchUserSchemas},
+	{"ActivateUserSchema", ActivateUserSchema},
+	{"DeactivateUserSchema", DeactivateUserSchema},
+	{"CreateSession", CreateSession},
+	{"PatchSession", PatchSession},
+	{"DeleteSession", DeleteSession},
+	{"GetSession", GetSession},
+	{"SearchSessions", SearchSessions},
+	{"ProveSession", ProveSession},
+	{"EndSession", EndSession},
+	{"SetMessageText", SetMessageText},
+	{"ResolveMessageText", ResolveMessageText},
+	{"PreviewMessageText", PreviewMessageText},
+	{"CreateSMSProvider", CreateSMSProvider},
+	{"PatchSMSProvider", PatchSMSProvider},
+	{"GetSMSProvider", GetSMSProvider},
+	{"DeleteSMSProvider", DeleteSMSProvider},
+	{"SearchSMSProviders", SearchSMSProviders},
+	{"ActivateSMSProvider", ActivateSMSProvider},
+	{"DeactivateSMSProvider", DeactivateSMSProvider},
+	{"TestSMSProvider", TestSMSProvider},
+	{"RotateSMSProviderSigningKey", RotateSMSProviderSigningKey},
+	{"CreateSMTPProvider", CreateSMTPProvider},
+	{"PatchSMTPProvider", PatchSMTPProvider},
+	{"GetSMTPProvider", GetSMTPProvider},
+	{"DeleteSMTPProvider", DeleteSMTPProvider},
+	{"SearchSMTPProviders", SearchSMTPProviders},
+	{"ActivateSMTPProvider", ActivateSMTPProvider},
+	{"DeactivateSMTPProvider", DeactivateSMTPProvider},
+	{"TestSMTPProvider", TestSMTPProvider},
+	{"RotateSMTPProviderSigningKey", RotateSMTPProviderSigningKey},
+	{"CreateUser", CreateUser},
+	{"PatchUser", PatchUser},
+	{"DeleteUser", DeleteUser},
+	{"GetUser", GetUser},
+	{"SearchUsers", SearchUsers},
+	{"DeactivateUser", DeactivateUser},
+	{"ActivateUser", ActivateUser},
+	{"LockUser", LockUser},
+	{"UnlockUser", UnlockUser},
+	{"SetPassword", SetPassword},
+	{"SetUserMetadata", SetUserMetadata},
+	{"DeleteUserMetadata", DeleteUserMetadata},
+	{"SearchUserMetadata", SearchUserMetadata},
+	{"CreatePersonalAccessToken", CreatePersonalAccessToken},
+	{"DeletePersonalAccessToken", DeletePersonalAccessToken},
+	{"SearchPersonalAccessTokens", SearchPersonalAccessTokens},
+	{"CreateMachineKey", CreateMachineKey},
+	{"DeleteMachineKey", DeleteMachineKey},
+	{"SearchMachineKeys", SearchMachineKeys},
+	{"SetClientSecret", SetClientSecret},
+	{"DeleteClientSecret", DeleteClientSecret},
+	{"ExportData", ExportData},
+	{"StartExportData", StartExportData},
+	{"ImportData", ImportData},
+	{"StartImportData", StartImportData},
+	{"GetOperation", GetOperation},
+	{"CancelOperation", CancelOperation},
+	{"GetOperationResult", GetOperationResult},
+	{"GetConfiguration", GetConfiguration},
+	{"Token", Token},
+	{"Introspect", Introspect},
+	{"GetUserInfo", GetUserInfo},
+	{"Revoke", Revoke},
+	{"GetKeys", GetKeys},
 }
 
 // CreateTarget: Registers an endpoint that executions can call.
@@ -94,7 +235,7 @@ func CreateTarget(ctx context.Context, client *writ.Client) (any, error) {
 
 // PatchTarget: Changes the fields of a target that are present.
 func PatchTarget(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Actions.PatchTarget(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchTarget{
+	return client.Actions.PatchTarget(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchTarget{
 		Name:        writ.Ptr("Audit log"),
 		RestWebhook: &writ.RestWebhook{URL: "https://hooks.example.com/audit"},
 		Timeout:     writ.Ptr(writ.Duration(10 * time.Second)),
@@ -104,12 +245,12 @@ func PatchTarget(ctx context.Context, client *writ.Client) (any, error) {
 
 // DeleteTarget: Deletes a target and removes it from every execution that referenced it.
 func DeleteTarget(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Actions.DeleteTarget(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Actions.DeleteTarget(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // GetTarget: Reads one target.
 func GetTarget(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Actions.GetTarget(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Actions.GetTarget(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SearchTargets: Searches the targets of the instance.
@@ -126,12 +267,12 @@ func SearchTargets(ctx context.Context, client *writ.Client) (any, error) {
 
 // RotateSigningKey: Makes a new key to sign calls to a target with.
 func RotateSigningKey(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Actions.RotateSigningKey(ctx, "00000000-0000-4000-8000-000000000000", &writ.SigningKeyRotation{Overlap: writ.Ptr(writ.Duration(10 * time.Second))})
+	return client.Actions.RotateSigningKey(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.SigningKeyRotation{Overlap: writ.Ptr(writ.Duration(10 * time.Second))})
 }
 
 // TestTarget: Calls a target once with a sample of what a condition sends, and answers with what came back.
 func TestTarget(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Actions.TestTarget(ctx, "00000000-0000-4000-8000-000000000000", &writ.Condition{
+	return client.Actions.TestTarget(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.Condition{
 		Request: &writ.RequestExecution{
 			Method: writ.Ptr("/writ.action.v3alpha.ServiceActions/CreateTarget"),
 		},
@@ -153,7 +294,7 @@ func PutExecution(ctx context.Context, client *writ.Client) (any, error) {
 
 // DeleteExecution: Deletes an execution and removes it from every execution that included it.
 func DeleteExecution(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Actions.DeleteExecution(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Actions.DeleteExecution(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SearchExecutions: Searches the executions of the instance, sorted by creation date.
@@ -202,12 +343,12 @@ func SearchDeliveries(ctx context.Context, client *writ.Client) (any, error) {
 
 // GetDelivery: Reads one delivery, with the request as it was sent and what came of each attempt.
 func GetDelivery(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Deliveries.GetDelivery(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Deliveries.GetDelivery(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // ReplayDelivery: Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target.
 func ReplayDelivery(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Deliveries.ReplayDelivery(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Deliveries.ReplayDelivery(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // ReplayDeliveries: Sends the deliveries again that meet all filters, but those that are pending already.
@@ -251,7 +392,7 @@ func CreateApp(ctx context.Context, client *writ.Client) (any, error) {
 
 // PatchApp: Changes the fields of an application that are present.
 func PatchApp(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Apps.PatchApp(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchApp{
+	return client.Apps.PatchApp(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchApp{
 		Name: writ.Ptr("Audit log"),
 		OIDC: &writ.AppPatchOIDCConfig{
 			RedirectURIs:             &writ.RedirectURIs{URIs: []string{"https://app.example.com/callback"}},
@@ -274,12 +415,12 @@ func PatchApp(ctx context.Context, client *writ.Client) (any, error) {
 
 // DeleteApp: Deletes an application and everything that belongs to it.
 func DeleteApp(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Apps.DeleteApp(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Apps.DeleteApp(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // GetApp: Reads one application.
 func GetApp(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Apps.GetApp(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Apps.GetApp(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SearchApps: Searches applications.
@@ -296,32 +437,32 @@ func SearchApps(ctx context.Context, client *writ.Client) (any, error) {
 
 // ActivateApp: Makes an inactive application active again.
 func ActivateApp(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Apps.ActivateApp(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Apps.ActivateApp(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // DeactivateApp: Makes an application inactive: it stays, but nothing can use it.
 func DeactivateApp(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Apps.DeactivateApp(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Apps.DeactivateApp(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // TrustApp: Trusts an application with the rights of those who sign in to it.
 func TrustApp(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Apps.TrustApp(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Apps.TrustApp(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // DistrustApp: Trusts an application no longer, its tokens of before included.
 func DistrustApp(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Apps.DistrustApp(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Apps.DistrustApp(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // RegenerateSecret: Makes a new client secret.
 func RegenerateSecret(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Apps.RegenerateSecret(ctx, "00000000-0000-4000-8000-000000000000", &writ.SecretRotation{Overlap: writ.Ptr(writ.Duration(10 * time.Second))})
+	return client.Apps.RegenerateSecret(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.SecretRotation{Overlap: writ.Ptr(writ.Duration(10 * time.Second))})
 }
 
 // CreateAppKey: Makes a key of an application, or registers its own.
 func CreateAppKey(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Apps.CreateAppKey(ctx, "00000000-0000-4000-8000-000000000000", &writ.AppKey{
+	return client.Apps.CreateAppKey(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.AppKey{
 		ExpirationDate: writ.Ptr(writ.MustTime("2030-01-31T12:00:00Z")),
 		PublicKey:      writ.Ptr("-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n"),
 	})
@@ -329,12 +470,12 @@ func CreateAppKey(ctx context.Context, client *writ.Client) (any, error) {
 
 // DeleteAppKey: Deletes a key and everything that belongs to it.
 func DeleteAppKey(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Apps.DeleteAppKey(ctx, "00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000")
+	return client.Apps.DeleteAppKey(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SearchAppKeys: Searches keys.
 func SearchAppKeys(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Apps.SearchAppKeys(ctx, "00000000-0000-4000-8000-000000000000", []writ.AppKeySearchFilter{
+	return client.Apps.SearchAppKeys(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", []writ.AppKeySearchFilter{
 		{
 			InIDs: &writ.InIDsFilter{
 				IDs:    []string{"019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"},
@@ -346,52 +487,52 @@ func SearchAppKeys(ctx context.Context, client *writ.Client) (any, error) {
 
 // AddTOTP: Adds an authenticator app to a user.
 func AddTOTP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.UserAuthenticators.AddTOTP(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.UserAuthenticators.AddTOTP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // VerifyTOTP: Verifies an authenticator app by its current code.
 func VerifyTOTP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.UserAuthenticators.VerifyTOTP(ctx, "00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000", &writ.VerifyTOTPRequest{Code: "482913"})
+	return client.UserAuthenticators.VerifyTOTP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.VerifyTOTPRequest{Code: "482913"})
 }
 
 // RemoveTOTP: Removes an authenticator app; it can no longer be used to authenticate.
 func RemoveTOTP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.UserAuthenticators.RemoveTOTP(ctx, "00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000")
+	return client.UserAuthenticators.RemoveTOTP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // AddOTPSMS: Adds a phone number to a user, to which one-time passwords are sent.
 func AddOTPSMS(ctx context.Context, client *writ.Client) (any, error) {
-	return client.UserAuthenticators.AddOTPSMS(ctx, "00000000-0000-4000-8000-000000000000", &writ.OTPPhone{Number: "+41791234567", SendCode: &writ.OTPSendCode{}})
+	return client.UserAuthenticators.AddOTPSMS(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.OTPPhone{Number: "+41791234567", SendCode: &writ.OTPSendCode{}})
 }
 
 // VerifyOTPSMS: Verifies an OTP SMS registration by the code that the add request made.
 func VerifyOTPSMS(ctx context.Context, client *writ.Client) (any, error) {
-	return client.UserAuthenticators.VerifyOTPSMS(ctx, "00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000", &writ.VerifyOTPSMSRequest{Code: "482913"})
+	return client.UserAuthenticators.VerifyOTPSMS(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.VerifyOTPSMSRequest{Code: "482913"})
 }
 
 // RemoveOTPSMS: Removes an OTP SMS registration.
 func RemoveOTPSMS(ctx context.Context, client *writ.Client) (any, error) {
-	return client.UserAuthenticators.RemoveOTPSMS(ctx, "00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000")
+	return client.UserAuthenticators.RemoveOTPSMS(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // AddOTPEmail: Adds an e-mail address to a user, to which one-time passwords are sent.
 func AddOTPEmail(ctx context.Context, client *writ.Client) (any, error) {
-	return client.UserAuthenticators.AddOTPEmail(ctx, "00000000-0000-4000-8000-000000000000", &writ.OTPEmail{Address: "ada@example.com", SendCode: &writ.OTPSendCode{}})
+	return client.UserAuthenticators.AddOTPEmail(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.OTPEmail{Address: "ada@example.com", SendCode: &writ.OTPSendCode{}})
 }
 
 // VerifyOTPEmail: Verifies an OTP e-mail registration by the code that the add request made.
 func VerifyOTPEmail(ctx context.Context, client *writ.Client) (any, error) {
-	return client.UserAuthenticators.VerifyOTPEmail(ctx, "00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000", &writ.VerifyOTPEmailRequest{Code: "482913"})
+	return client.UserAuthenticators.VerifyOTPEmail(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.VerifyOTPEmailRequest{Code: "482913"})
 }
 
 // RemoveOTPEmail: Removes an OTP e-mail registration.
 func RemoveOTPEmail(ctx context.Context, client *writ.Client) (any, error) {
-	return client.UserAuthenticators.RemoveOTPEmail(ctx, "00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000")
+	return client.UserAuthenticators.RemoveOTPEmail(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // ListAuthenticators: Lists the authenticators of a user.
 func ListAuthenticators(ctx context.Context, client *writ.Client) (any, error) {
-	return client.UserAuthenticators.ListAuthenticators(ctx, "00000000-0000-4000-8000-000000000000", &writ.ListAuthenticatorsParams{Limit: 10, Asc: true})
+	return client.UserAuthenticators.ListAuthenticators(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.ListAuthenticatorsParams{Limit: 10, Asc: true})
 }
 
 // CreateDomain: Creates a domain of an organization or of the instance, as ctx says.
@@ -404,17 +545,17 @@ func CreateDomain(ctx context.Context, client *writ.Client) (any, error) {
 
 // PatchDomain: Changes the fields of a domain that are present.
 func PatchDomain(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Domains.PatchDomain(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchDomain{ValidationType: writ.Ptr(writ.ValidationTypeHTTP)})
+	return client.Domains.PatchDomain(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchDomain{ValidationType: writ.Ptr(writ.ValidationTypeHTTP)})
 }
 
 // DeleteDomain: Deletes a domain and everything that belongs to it.
 func DeleteDomain(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Domains.DeleteDomain(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Domains.DeleteDomain(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // GetDomain: Reads one domain.
 func GetDomain(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Domains.GetDomain(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Domains.GetDomain(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SearchDomains: Searches domains.
@@ -431,12 +572,12 @@ func SearchDomains(ctx context.Context, client *writ.Client) (any, error) {
 
 // SetAsPrimary: Makes a validated domain the primary one of its owner.
 func SetAsPrimary(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Domains.SetAsPrimary(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Domains.SetAsPrimary(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // Validate: Checks that the claim to a domain is proven: by a TXT record or a file with the token of the domain.
 func Validate(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Domains.Validate(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Domains.Validate(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SetLanguages: Sets the settings that are present; an empty language or list takes the context's own word back, so that the parent's counts again.
@@ -541,17 +682,17 @@ func CreateRole(ctx context.Context, client *writ.Client) (any, error) {
 
 // PatchRole: Changes the fields of a role that are present.
 func PatchRole(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Grants.PatchRole(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchRole{DisplayName: writ.Ptr("display name"), Group: writ.Ptr("target")})
+	return client.Grants.PatchRole(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchRole{DisplayName: writ.Ptr("display name"), Group: writ.Ptr("target")})
 }
 
 // DeleteRole: Deletes a role.
 func DeleteRole(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Grants.DeleteRole(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Grants.DeleteRole(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // GetRole: Reads one role.
 func GetRole(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Grants.GetRole(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Grants.GetRole(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SearchRoles: Searches roles.
@@ -574,17 +715,17 @@ func CreateProjectGrant(ctx context.Context, client *writ.Client) (any, error) {
 
 // PatchProjectGrant: Changes the roles of a project grant.
 func PatchProjectGrant(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Grants.PatchProjectGrant(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchProjectGrant{RoleKeys: &writ.ProjectGrantRoles{Keys: []string{"editor"}}})
+	return client.Grants.PatchProjectGrant(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchProjectGrant{RoleKeys: &writ.ProjectGrantRoles{Keys: []string{"editor"}}})
 }
 
 // DeleteProjectGrant: Deletes a project grant with the user grants that were made under it.
 func DeleteProjectGrant(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Grants.DeleteProjectGrant(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Grants.DeleteProjectGrant(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // GetProjectGrant: Reads one project grant.
 func GetProjectGrant(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Grants.GetProjectGrant(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Grants.GetProjectGrant(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SearchProjectGrants: Searches project grants, those of one's projects and those to one's organizations.
@@ -598,12 +739,12 @@ func SearchProjectGrants(ctx context.Context, client *writ.Client) (any, error) 
 
 // ActivateProjectGrant: Makes an inactive project grant active again.
 func ActivateProjectGrant(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Grants.ActivateProjectGrant(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Grants.ActivateProjectGrant(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // DeactivateProjectGrant: Makes a project grant inactive: it stays, but nothing can use it.
 func DeactivateProjectGrant(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Grants.DeactivateProjectGrant(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Grants.DeactivateProjectGrant(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // CreateUserGrant: Gives a user roles of a project.
@@ -618,17 +759,17 @@ func CreateUserGrant(ctx context.Context, client *writ.Client) (any, error) {
 
 // PatchUserGrant: Changes the fields of a user grant that are present.
 func PatchUserGrant(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Grants.PatchUserGrant(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchUserGrant{RoleKeys: &writ.UserGrantRoles{Keys: []string{"editor"}}})
+	return client.Grants.PatchUserGrant(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchUserGrant{RoleKeys: &writ.UserGrantRoles{Keys: []string{"editor"}}})
 }
 
 // DeleteUserGrant: Takes all roles of a user grant away.
 func DeleteUserGrant(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Grants.DeleteUserGrant(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Grants.DeleteUserGrant(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // GetUserGrant: Reads one user grant.
 func GetUserGrant(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Grants.GetUserGrant(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Grants.GetUserGrant(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SearchUserGrants: Searches user grants.
@@ -642,12 +783,12 @@ func SearchUserGrants(ctx context.Context, client *writ.Client) (any, error) {
 
 // ActivateUserGrant: Makes an inactive user grant active again.
 func ActivateUserGrant(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Grants.ActivateUserGrant(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Grants.ActivateUserGrant(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // DeactivateUserGrant: Makes a user grant inactive: it stays, but nothing can use it.
 func DeactivateUserGrant(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Grants.DeactivateUserGrant(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Grants.DeactivateUserGrant(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // CreateGitLabIDP: Makes GitLab an identity provider of the context.
@@ -674,7 +815,7 @@ func CreateGitLabIDP(ctx context.Context, client *writ.Client) (any, error) {
 
 // PatchGitLabIDP: Changes the fields that are present.
 func PatchGitLabIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.PatchGitLabIDP(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchGitLabIDP{
+	return client.IdentityProviders.PatchGitLabIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchGitLabIDP{
 		IDP: &writ.PatchIDP{
 			Name:        writ.Ptr("Audit log"),
 			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
@@ -696,7 +837,7 @@ func PatchGitLabIDP(ctx context.Context, client *writ.Client) (any, error) {
 
 // GetGitLabIDP: Reads one identity provider of this type.
 func GetGitLabIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.GetGitLabIDP(ctx, "00000000-0000-4000-8000-000000000000", nil)
+	return client.IdentityProviders.GetGitLabIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
 }
 
 // CreateGitLabSelfHostedIDP: Makes a GitLab of one's own an identity provider of the context.
@@ -724,7 +865,7 @@ func CreateGitLabSelfHostedIDP(ctx context.Context, client *writ.Client) (any, e
 
 // PatchGitLabSelfHostedIDP: Changes the fields that are present.
 func PatchGitLabSelfHostedIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.PatchGitLabSelfHostedIDP(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchGitLabSelfHostedIDP{
+	return client.IdentityProviders.PatchGitLabSelfHostedIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchGitLabSelfHostedIDP{
 		IDP: &writ.PatchIDP{
 			Name:        writ.Ptr("Audit log"),
 			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
@@ -747,7 +888,7 @@ func PatchGitLabSelfHostedIDP(ctx context.Context, client *writ.Client) (any, er
 
 // GetGitLabSelfHostedIDP: Reads one identity provider of this type.
 func GetGitLabSelfHostedIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.GetGitLabSelfHostedIDP(ctx, "00000000-0000-4000-8000-000000000000", nil)
+	return client.IdentityProviders.GetGitLabSelfHostedIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
 }
 
 // CreateOIDCIDP: Makes any OpenID provider an identity provider of the context.
@@ -776,7 +917,7 @@ func CreateOIDCIDP(ctx context.Context, client *writ.Client) (any, error) {
 
 // PatchOIDCIDP: Changes the fields that are present.
 func PatchOIDCIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.PatchOIDCIDP(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchOIDCIDP{
+	return client.IdentityProviders.PatchOIDCIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchOIDCIDP{
 		IDP: &writ.PatchIDP{
 			Name:        writ.Ptr("Audit log"),
 			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
@@ -800,7 +941,7 @@ func PatchOIDCIDP(ctx context.Context, client *writ.Client) (any, error) {
 
 // GetOIDCIDP: Reads one identity provider of this type.
 func GetOIDCIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.GetOIDCIDP(ctx, "00000000-0000-4000-8000-000000000000", nil)
+	return client.IdentityProviders.GetOIDCIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
 }
 
 // CreateOAuthIDP: Makes any OAuth 2.0 server that tells who the user is an identity provider of the context.
@@ -831,7 +972,7 @@ func CreateOAuthIDP(ctx context.Context, client *writ.Client) (any, error) {
 
 // PatchOAuthIDP: Changes the fields that are present.
 func PatchOAuthIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.PatchOAuthIDP(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchOAuthIDP{
+	return client.IdentityProviders.PatchOAuthIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchOAuthIDP{
 		IDP: &writ.PatchIDP{
 			Name:        writ.Ptr("Audit log"),
 			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
@@ -857,7 +998,7 @@ func PatchOAuthIDP(ctx context.Context, client *writ.Client) (any, error) {
 
 // GetOAuthIDP: Reads one identity provider of this type.
 func GetOAuthIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.GetOAuthIDP(ctx, "00000000-0000-4000-8000-000000000000", nil)
+	return client.IdentityProviders.GetOAuthIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
 }
 
 // CreateGitHubIDP: Makes GitHub an identity provider of the context.
@@ -884,7 +1025,7 @@ func CreateGitHubIDP(ctx context.Context, client *writ.Client) (any, error) {
 
 // PatchGitHubIDP: Changes the fields that are present.
 func PatchGitHubIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.PatchGitHubIDP(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchGitHubIDP{
+	return client.IdentityProviders.PatchGitHubIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchGitHubIDP{
 		IDP: &writ.PatchIDP{
 			Name:        writ.Ptr("Audit log"),
 			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
@@ -906,7 +1047,7 @@ func PatchGitHubIDP(ctx context.Context, client *writ.Client) (any, error) {
 
 // GetGitHubIDP: Reads one identity provider of this type.
 func GetGitHubIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.GetGitHubIDP(ctx, "00000000-0000-4000-8000-000000000000", nil)
+	return client.IdentityProviders.GetGitHubIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
 }
 
 // CreateGitHubESIDP: Makes a GitHub Enterprise Server an identity provider of the context.
@@ -936,7 +1077,7 @@ func CreateGitHubESIDP(ctx context.Context, client *writ.Client) (any, error) {
 
 // PatchGitHubESIDP: Changes the fields that are present.
 func PatchGitHubESIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.PatchGitHubESIDP(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchGitHubESIDP{
+	return client.IdentityProviders.PatchGitHubESIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchGitHubESIDP{
 		IDP: &writ.PatchIDP{
 			Name:        writ.Ptr("Audit log"),
 			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
@@ -961,7 +1102,7 @@ func PatchGitHubESIDP(ctx context.Context, client *writ.Client) (any, error) {
 
 // GetGitHubESIDP: Reads one identity provider of this type.
 func GetGitHubESIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.GetGitHubESIDP(ctx, "00000000-0000-4000-8000-000000000000", nil)
+	return client.IdentityProviders.GetGitHubESIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
 }
 
 // CreateGoogleIDP: Makes Google an identity provider of the context.
@@ -988,7 +1129,7 @@ func CreateGoogleIDP(ctx context.Context, client *writ.Client) (any, error) {
 
 // PatchGoogleIDP: Changes the fields that are present.
 func PatchGoogleIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.PatchGoogleIDP(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchGoogleIDP{
+	return client.IdentityProviders.PatchGoogleIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchGoogleIDP{
 		IDP: &writ.PatchIDP{
 			Name:        writ.Ptr("Audit log"),
 			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
@@ -1010,7 +1151,7 @@ func PatchGoogleIDP(ctx context.Context, client *writ.Client) (any, error) {
 
 // GetGoogleIDP: Reads one identity provider of this type.
 func GetGoogleIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.GetGoogleIDP(ctx, "00000000-0000-4000-8000-000000000000", nil)
+	return client.IdentityProviders.GetGoogleIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
 }
 
 // CreateAzureADIDP: Makes Microsoft Entra ID an identity provider of the context.
@@ -1039,7 +1180,7 @@ func CreateAzureADIDP(ctx context.Context, client *writ.Client) (any, error) {
 
 // PatchAzureADIDP: Changes the fields that are present.
 func PatchAzureADIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.PatchAzureADIDP(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchAzureADIDP{
+	return client.IdentityProviders.PatchAzureADIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchAzureADIDP{
 		IDP: &writ.PatchIDP{
 			Name:        writ.Ptr("Audit log"),
 			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
@@ -1063,7 +1204,7 @@ func PatchAzureADIDP(ctx context.Context, client *writ.Client) (any, error) {
 
 // GetAzureADIDP: Reads one identity provider of this type.
 func GetAzureADIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.GetAzureADIDP(ctx, "00000000-0000-4000-8000-000000000000", nil)
+	return client.IdentityProviders.GetAzureADIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
 }
 
 // CreateAppleIDP: Makes Apple an identity provider of the context.
@@ -1092,7 +1233,7 @@ func CreateAppleIDP(ctx context.Context, client *writ.Client) (any, error) {
 
 // PatchAppleIDP: Changes the fields that are present.
 func PatchAppleIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.PatchAppleIDP(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchAppleIDP{
+	return client.IdentityProviders.PatchAppleIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchAppleIDP{
 		IDP: &writ.PatchIDP{
 			Name:        writ.Ptr("Audit log"),
 			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
@@ -1116,12 +1257,12 @@ func PatchAppleIDP(ctx context.Context, client *writ.Client) (any, error) {
 
 // GetAppleIDP: Reads one identity provider of this type.
 func GetAppleIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.GetAppleIDP(ctx, "00000000-0000-4000-8000-000000000000", nil)
+	return client.IdentityProviders.GetAppleIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
 }
 
 // DeleteIDP: Deletes an identity provider of any type, where it is defined: nobody signs in with it any more, and the links of users go with it.
 func DeleteIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.DeleteIDP(ctx, "00000000-0000-4000-8000-000000000000", nil)
+	return client.IdentityProviders.DeleteIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
 }
 
 // SearchIDPs: Searches identity providers of all types: those of the context, those that it inherits, and those of contexts below it that the caller may read.
@@ -1135,7 +1276,7 @@ func SearchIDPs(ctx context.Context, client *writ.Client) (any, error) {
 
 // AddIDPLink: Links an account at an identity provider to a human user.
 func AddIDPLink(ctx context.Context, client *writ.Client) (any, error) {
-	return client.UserIDPLinks.AddIDPLink(ctx, "00000000-0000-4000-8000-000000000000", &writ.IDPLink{
+	return client.UserIDPLinks.AddIDPLink(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.IDPLink{
 		IDPID:            "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
 		ExternalUserID:   "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
 		ExternalUsername: writ.Ptr("external username"),
@@ -1144,12 +1285,12 @@ func AddIDPLink(ctx context.Context, client *writ.Client) (any, error) {
 
 // RemoveIDPLink: Removes a link.
 func RemoveIDPLink(ctx context.Context, client *writ.Client) (any, error) {
-	return client.UserIDPLinks.RemoveIDPLink(ctx, "00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000")
+	return client.UserIDPLinks.RemoveIDPLink(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SearchIDPLinks: Searches the links of a user.
 func SearchIDPLinks(ctx context.Context, client *writ.Client) (any, error) {
-	return client.UserIDPLinks.SearchIDPLinks(ctx, "00000000-0000-4000-8000-000000000000", []writ.IDPLinkSearchFilter{
+	return client.UserIDPLinks.SearchIDPLinks(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", []writ.IDPLinkSearchFilter{
 		{
 			IDPID: &writ.IDFilter{ID: "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"},
 		},
@@ -1172,7 +1313,7 @@ func CreateInstance(ctx context.Context, client *writ.Client) (any, error) {
 
 // PatchInstance: Changes the fields of an instance that are present.
 func PatchInstance(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Instances.PatchInstance(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchInstance{
+	return client.Instances.PatchInstance(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchInstance{
 		Name:                                   writ.Ptr("Audit log"),
 		AllowRegistration:                      writ.Ptr(true),
 		SMTPSenderAddressMatchesInstanceDomain: writ.Ptr(true),
@@ -1181,12 +1322,12 @@ func PatchInstance(ctx context.Context, client *writ.Client) (any, error) {
 
 // DeleteInstance: Deletes an instance and everything that belongs to it.
 func DeleteInstance(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Instances.DeleteInstance(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Instances.DeleteInstance(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // GetInstance: Reads one instance.
 func GetInstance(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Instances.GetInstance(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Instances.GetInstance(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SearchInstances: Searches instances.
@@ -1203,7 +1344,7 @@ func SearchInstances(ctx context.Context, client *writ.Client) (any, error) {
 
 // Limit: Sets the limits of an instance that are present.
 func Limit(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Instances.Limit(ctx, "00000000-0000-4000-8000-000000000000", &writ.Limits{
+	return client.Instances.Limit(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.Limits{
 		Block:             writ.Ptr(true),
 		AuditLogRetention: writ.Ptr(writ.Duration(10 * time.Second)),
 	})
@@ -1233,17 +1374,17 @@ func CreateMembership(ctx context.Context, client *writ.Client) (any, error) {
 
 // PatchMembership: Changes the fields of a membership that are present.
 func PatchMembership(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Memberships.PatchMembership(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchMembership{Roles: []string{"ORG_OWNER"}}, nil)
+	return client.Memberships.PatchMembership(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchMembership{Roles: []string{"ORG_OWNER"}}, nil)
 }
 
 // DeleteMembership: Deletes a membership and everything that belongs to it.
 func DeleteMembership(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Memberships.DeleteMembership(ctx, "00000000-0000-4000-8000-000000000000", nil)
+	return client.Memberships.DeleteMembership(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
 }
 
 // GetMembership: Reads one membership.
 func GetMembership(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Memberships.GetMembership(ctx, "00000000-0000-4000-8000-000000000000", nil)
+	return client.Memberships.GetMembership(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
 }
 
 // SearchMemberships: Searches memberships.
@@ -1274,12 +1415,12 @@ func SearchMessages(ctx context.Context, client *writ.Client) (any, error) {
 
 // GetMessage: Reads one message, with what came of each attempt.
 func GetMessage(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Messages.GetMessage(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Messages.GetMessage(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // ReplayMessage: Sends a dead message again, through the provider that is active now.
 func ReplayMessage(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Messages.ReplayMessage(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Messages.ReplayMessage(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // CreateOrganization: Creates an organization with a default domain, <name>.<primary domain of the instance>.
@@ -1289,17 +1430,17 @@ func CreateOrganization(ctx context.Context, client *writ.Client) (any, error) {
 
 // PatchOrganization: Changes the fields of an organization that are present.
 func PatchOrganization(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Organizations.PatchOrganization(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchOrganization{Name: writ.Ptr("Audit log")})
+	return client.Organizations.PatchOrganization(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchOrganization{Name: writ.Ptr("Audit log")})
 }
 
 // DeleteOrganization: Deletes an organization and everything that belongs to it.
 func DeleteOrganization(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Organizations.DeleteOrganization(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Organizations.DeleteOrganization(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // GetOrganization: Reads one organization.
 func GetOrganization(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Organizations.GetOrganization(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Organizations.GetOrganization(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SearchOrganizations: Searches organizations.
@@ -1316,17 +1457,17 @@ func SearchOrganizations(ctx context.Context, client *writ.Client) (any, error) 
 
 // ActivateOrganization: Makes an inactive organization active again.
 func ActivateOrganization(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Organizations.ActivateOrganization(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Organizations.ActivateOrganization(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // DeactivateOrganization: Makes an organization inactive: it stays, but nothing can use it.
 func DeactivateOrganization(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Organizations.DeactivateOrganization(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Organizations.DeactivateOrganization(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SetAsInstanceDefault: Makes an organization the default of its instance: where users and projects are created when a call names no organization.
 func SetAsInstanceDefault(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Organizations.SetAsInstanceDefault(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Organizations.SetAsInstanceDefault(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // GetInstanceDefault: Reads the default organization of the instance.
@@ -1347,7 +1488,7 @@ func CreateProject(ctx context.Context, client *writ.Client) (any, error) {
 
 // PatchProject: Changes the fields of a project that are present.
 func PatchProject(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Projects.PatchProject(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchProject{
+	return client.Projects.PatchProject(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchProject{
 		Name:                 writ.Ptr("Audit log"),
 		ProjectRoleAssertion: writ.Ptr(true),
 		ProjectRoleCheck:     writ.Ptr(true),
@@ -1357,12 +1498,12 @@ func PatchProject(ctx context.Context, client *writ.Client) (any, error) {
 
 // DeleteProject: Deletes a project and everything that belongs to it.
 func DeleteProject(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Projects.DeleteProject(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Projects.DeleteProject(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // GetProject: Reads one project.
 func GetProject(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Projects.GetProject(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Projects.GetProject(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SearchProjects: Searches projects.
@@ -1379,12 +1520,12 @@ func SearchProjects(ctx context.Context, client *writ.Client) (any, error) {
 
 // ActivateProject: Makes an inactive project active again.
 func ActivateProject(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Projects.ActivateProject(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Projects.ActivateProject(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // DeactivateProject: Makes a project inactive: it stays, but nothing can use it.
 func DeactivateProject(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Projects.DeactivateProject(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Projects.DeactivateProject(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // CreateUserSchema: Creates a user schema.
@@ -1398,7 +1539,7 @@ func CreateUserSchema(ctx context.Context, client *writ.Client) (any, error) {
 
 // PatchUserSchema: Changes the fields of a user schema that are present.
 func PatchUserSchema(ctx context.Context, client *writ.Client) (any, error) {
-	return client.UserSchemas.PatchUserSchema(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchUserSchema{
+	return client.UserSchemas.PatchUserSchema(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchUserSchema{
 		Type:   writ.Ptr("type"),
 		Schema: map[string]any{"type": "object", "properties": map[string]any{"nickname": map[string]any{"type": "string"}}},
 		PossibleAuthenticators: &writ.PossibleAuthenticators{
@@ -1409,12 +1550,12 @@ func PatchUserSchema(ctx context.Context, client *writ.Client) (any, error) {
 
 // DeleteUserSchema: Deletes a user schema that no user has.
 func DeleteUserSchema(ctx context.Context, client *writ.Client) (any, error) {
-	return client.UserSchemas.DeleteUserSchema(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.UserSchemas.DeleteUserSchema(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // GetUserSchema: Reads one user schema.
 func GetUserSchema(ctx context.Context, client *writ.Client) (any, error) {
-	return client.UserSchemas.GetUserSchema(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.UserSchemas.GetUserSchema(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SearchUserSchemas: Searches user schemas.
@@ -1431,12 +1572,12 @@ func SearchUserSchemas(ctx context.Context, client *writ.Client) (any, error) {
 
 // ActivateUserSchema: Makes an inactive user schema active again.
 func ActivateUserSchema(ctx context.Context, client *writ.Client) (any, error) {
-	return client.UserSchemas.ActivateUserSchema(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.UserSchemas.ActivateUserSchema(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // DeactivateUserSchema: Makes a user schema inactive: it stays, but nothing can use it.
 func DeactivateUserSchema(ctx context.Context, client *writ.Client) (any, error) {
-	return client.UserSchemas.DeactivateUserSchema(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.UserSchemas.DeactivateUserSchema(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // CreateSession: Creates a session.
@@ -1471,7 +1612,7 @@ func CreateSession(ctx context.Context, client *writ.Client) (any, error) {
 
 // PatchSession: Adds checks and challenges to a session, or changes its metadata or lifetime.
 func PatchSession(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Sessions.PatchSession(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchSession{
+	return client.Sessions.PatchSession(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchSession{
 		Checks: &writ.Checks{
 			User:     &writ.CheckUser{UserID: writ.Ptr("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")},
 			Password: &writ.CheckPassword{Password: "password"},
@@ -1497,12 +1638,12 @@ func PatchSession(ctx context.Context, client *writ.Client) (any, error) {
 
 // DeleteSession: Ends a session.
 func DeleteSession(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Sessions.DeleteSession(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Sessions.DeleteSession(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // GetSession: Reads one session.
 func GetSession(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Sessions.GetSession(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Sessions.GetSession(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SearchSessions: Searches sessions, expired ones too.
@@ -1519,12 +1660,12 @@ func SearchSessions(ctx context.Context, client *writ.Client) (any, error) {
 
 // ProveSession: Reads a session by its token, whoever the caller is.
 func ProveSession(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Sessions.ProveSession(ctx, "00000000-0000-4000-8000-000000000000", &writ.ProveSessionRequest{SessionToken: "session token"})
+	return client.Sessions.ProveSession(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.ProveSessionRequest{SessionToken: "session token"})
 }
 
 // EndSession: Ends a session by its token, whoever the caller is.
 func EndSession(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Sessions.EndSession(ctx, "00000000-0000-4000-8000-000000000000", &writ.EndSessionRequest{SessionToken: "session token"})
+	return client.Sessions.EndSession(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.EndSessionRequest{SessionToken: "session token"})
 }
 
 // SetMessageText: Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again.
@@ -1534,7 +1675,7 @@ func SetMessageText(ctx context.Context, client *writ.Client) (any, error) {
 		Preheader:  writ.Ptr("preheader"),
 		Title:      writ.Ptr("title"),
 		Greeting:   writ.Ptr("greeting"),
-		Text:       writ.Ptr("Open this page to go on:\n\n{{.Link}}"),
+		Text:       writ.Ptr("This code proves that the address is yours:\n\n{{.Code}}"),
 		ButtonText: writ.Ptr("button text"),
 		Footer:     writ.Ptr("footer"),
 	}, nil)
@@ -1552,7 +1693,7 @@ func PreviewMessageText(ctx context.Context, client *writ.Client) (any, error) {
 		Preheader:  writ.Ptr("preheader"),
 		Title:      writ.Ptr("title"),
 		Greeting:   writ.Ptr("greeting"),
-		Text:       writ.Ptr("Open this page to go on:\n\n{{.Link}}"),
+		Text:       writ.Ptr("This code proves that the address is yours:\n\n{{.Code}}"),
 		ButtonText: writ.Ptr("button text"),
 		Footer:     writ.Ptr("footer"),
 	}, nil)
@@ -1573,7 +1714,7 @@ func CreateSMSProvider(ctx context.Context, client *writ.Client) (any, error) {
 
 // PatchSMSProvider: Changes the fields that are present.
 func PatchSMSProvider(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMSProviders.PatchSMSProvider(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchSMSProvider{
+	return client.SMSProviders.PatchSMSProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchSMSProvider{
 		Name:        writ.Ptr("Audit log"),
 		Description: writ.Ptr("description"),
 		Twilio: &writ.PatchTwilioConfig{
@@ -1587,12 +1728,12 @@ func PatchSMSProvider(ctx context.Context, client *writ.Client) (any, error) {
 
 // GetSMSProvider: Reads a provider.
 func GetSMSProvider(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMSProviders.GetSMSProvider(ctx, "00000000-0000-4000-8000-000000000000", nil)
+	return client.SMSProviders.GetSMSProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
 }
 
 // DeleteSMSProvider: Deletes a provider, where it is defined.
 func DeleteSMSProvider(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMSProviders.DeleteSMSProvider(ctx, "00000000-0000-4000-8000-000000000000", nil)
+	return client.SMSProviders.DeleteSMSProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
 }
 
 // SearchSMSProviders: Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read.
@@ -1609,22 +1750,22 @@ func SearchSMSProviders(ctx context.Context, client *writ.Client) (any, error) {
 
 // ActivateSMSProvider: Has a context send its text messages through this provider: it becomes active there, and all others that are active there inactive.
 func ActivateSMSProvider(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMSProviders.ActivateSMSProvider(ctx, "00000000-0000-4000-8000-000000000000", nil)
+	return client.SMSProviders.ActivateSMSProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
 }
 
 // DeactivateSMSProvider: Has a context not send its text messages through this provider.
 func DeactivateSMSProvider(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMSProviders.DeactivateSMSProvider(ctx, "00000000-0000-4000-8000-000000000000", nil)
+	return client.SMSProviders.DeactivateSMSProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
 }
 
 // TestSMSProvider: Sends one text message through this provider, active or not, and answers what came of it.
 func TestSMSProvider(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMSProviders.TestSMSProvider(ctx, "00000000-0000-4000-8000-000000000000", &writ.SMSTest{Recipient: "+41791234567"}, nil)
+	return client.SMSProviders.TestSMSProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.SMSTest{Recipient: "+41791234567"}, nil)
 }
 
 // RotateSMSProviderSigningKey: Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined.
 func RotateSMSProviderSigningKey(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMSProviders.RotateSMSProviderSigningKey(ctx, "00000000-0000-4000-8000-000000000000", &writ.SMSSigningKeyRotation{Overlap: writ.Ptr(writ.Duration(10 * time.Second))}, nil)
+	return client.SMSProviders.RotateSMSProviderSigningKey(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.SMSSigningKeyRotation{Overlap: writ.Ptr(writ.Duration(10 * time.Second))}, nil)
 }
 
 // CreateSMTPProvider: Makes a provider of the context.
@@ -1653,7 +1794,7 @@ func CreateSMTPProvider(ctx context.Context, client *writ.Client) (any, error) {
 
 // PatchSMTPProvider: Changes the fields that are present.
 func PatchSMTPProvider(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMTPProviders.PatchSMTPProvider(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchSMTPProvider{
+	return client.SMTPProviders.PatchSMTPProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchSMTPProvider{
 		Name:           writ.Ptr("Audit log"),
 		Description:    writ.Ptr("description"),
 		SenderAddress:  writ.Ptr("no-reply@example.com"),
@@ -1678,12 +1819,12 @@ func PatchSMTPProvider(ctx context.Context, client *writ.Client) (any, error) {
 
 // GetSMTPProvider: Reads a provider.
 func GetSMTPProvider(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMTPProviders.GetSMTPProvider(ctx, "00000000-0000-4000-8000-000000000000", nil)
+	return client.SMTPProviders.GetSMTPProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
 }
 
 // DeleteSMTPProvider: Deletes a provider, where it is defined.
 func DeleteSMTPProvider(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMTPProviders.DeleteSMTPProvider(ctx, "00000000-0000-4000-8000-000000000000", nil)
+	return client.SMTPProviders.DeleteSMTPProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
 }
 
 // SearchSMTPProviders: Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read.
@@ -1700,22 +1841,22 @@ func SearchSMTPProviders(ctx context.Context, client *writ.Client) (any, error) 
 
 // ActivateSMTPProvider: Has a context send its e-mails through this provider: it becomes active there, and all others that are active there inactive.
 func ActivateSMTPProvider(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMTPProviders.ActivateSMTPProvider(ctx, "00000000-0000-4000-8000-000000000000", nil)
+	return client.SMTPProviders.ActivateSMTPProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
 }
 
 // DeactivateSMTPProvider: Has a context not send its e-mails through this provider.
 func DeactivateSMTPProvider(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMTPProviders.DeactivateSMTPProvider(ctx, "00000000-0000-4000-8000-000000000000", nil)
+	return client.SMTPProviders.DeactivateSMTPProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
 }
 
 // TestSMTPProvider: Sends one e-mail through this provider, active or not, and answers what came of it.
 func TestSMTPProvider(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMTPProviders.TestSMTPProvider(ctx, "00000000-0000-4000-8000-000000000000", &writ.SMTPTest{Recipient: "ada@example.com"}, nil)
+	return client.SMTPProviders.TestSMTPProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.SMTPTest{Recipient: "ada@example.com"}, nil)
 }
 
 // RotateSMTPProviderSigningKey: Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined.
 func RotateSMTPProviderSigningKey(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMTPProviders.RotateSMTPProviderSigningKey(ctx, "00000000-0000-4000-8000-000000000000", &writ.SMTPSigningKeyRotation{Overlap: writ.Ptr(writ.Duration(10 * time.Second))}, nil)
+	return client.SMTPProviders.RotateSMTPProviderSigningKey(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.SMTPSigningKeyRotation{Overlap: writ.Ptr(writ.Duration(10 * time.Second))}, nil)
 }
 
 // CreateUser: Creates a user in an organization.
@@ -1759,7 +1900,7 @@ func CreateUser(ctx context.Context, client *writ.Client) (any, error) {
 
 // PatchUser: Changes the fields of a user that are present.
 func PatchUser(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Users.PatchUser(ctx, "00000000-0000-4000-8000-000000000000", &writ.PatchUser{
+	return client.Users.PatchUser(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchUser{
 		Username: writ.Ptr("ada"),
 		Human: &writ.PatchHuman{
 			Profile: &writ.PatchProfile{
@@ -1794,12 +1935,12 @@ func PatchUser(ctx context.Context, client *writ.Client) (any, error) {
 
 // DeleteUser: Deletes a user and everything that belongs to it.
 func DeleteUser(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Users.DeleteUser(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Users.DeleteUser(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // GetUser: Reads one user.
 func GetUser(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Users.GetUser(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Users.GetUser(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SearchUsers: Searches users.
@@ -1816,27 +1957,27 @@ func SearchUsers(ctx context.Context, client *writ.Client) (any, error) {
 
 // DeactivateUser: Makes an active or locked user inactive: it stays, but cannot act.
 func DeactivateUser(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Users.DeactivateUser(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Users.DeactivateUser(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // ActivateUser: Makes an inactive user active again.
 func ActivateUser(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Users.ActivateUser(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Users.ActivateUser(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // LockUser: Locks an active user out, for example after an attack on it.
 func LockUser(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Users.LockUser(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Users.LockUser(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // UnlockUser: Makes a locked user active again.
 func UnlockUser(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Users.UnlockUser(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Users.UnlockUser(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SetPassword: Sets the password of a human.
 func SetPassword(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Users.SetPassword(ctx, "00000000-0000-4000-8000-000000000000", &writ.SetPassword{
+	return client.Users.SetPassword(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.SetPassword{
 		Plain:           writ.Ptr("correct horse battery staple"),
 		ChangeRequired:  writ.Ptr(true),
 		CurrentPassword: writ.Ptr("current password"),
@@ -1845,17 +1986,17 @@ func SetPassword(ctx context.Context, client *writ.Client) (any, error) {
 
 // SetUserMetadata: Sets the value of a key of a user's metadata.
 func SetUserMetadata(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Users.SetUserMetadata(ctx, "00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000", &writ.UserMetadata{Value: []byte("secret")})
+	return client.Users.SetUserMetadata(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.UserMetadata{Value: []byte("secret")})
 }
 
 // DeleteUserMetadata: Deletes a key of a user's metadata.
 func DeleteUserMetadata(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Users.DeleteUserMetadata(ctx, "00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000")
+	return client.Users.DeleteUserMetadata(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SearchUserMetadata: Searches the metadata of a user.
 func SearchUserMetadata(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Users.SearchUserMetadata(ctx, "00000000-0000-4000-8000-000000000000", []writ.UserMetadataSearchFilter{
+	return client.Users.SearchUserMetadata(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", []writ.UserMetadataSearchFilter{
 		{
 			Key: &writ.TextFilter{
 				Text:   writ.Ptr("text"),
@@ -1867,7 +2008,7 @@ func SearchUserMetadata(ctx context.Context, client *writ.Client) (any, error) {
 
 // CreatePersonalAccessToken: Creates a personal access token of a service user.
 func CreatePersonalAccessToken(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Users.CreatePersonalAccessToken(ctx, "00000000-0000-4000-8000-000000000000", &writ.PersonalAccessToken{
+	return client.Users.CreatePersonalAccessToken(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PersonalAccessToken{
 		Name:           writ.Ptr("Audit log"),
 		ExpirationDate: writ.Ptr(writ.MustTime("2030-01-31T12:00:00Z")),
 	})
@@ -1875,12 +2016,12 @@ func CreatePersonalAccessToken(ctx context.Context, client *writ.Client) (any, e
 
 // DeletePersonalAccessToken: Deletes a personal access token, which is not accepted any more.
 func DeletePersonalAccessToken(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Users.DeletePersonalAccessToken(ctx, "00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000")
+	return client.Users.DeletePersonalAccessToken(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SearchPersonalAccessTokens: Searches the personal access tokens of a user; their values are never shown again.
 func SearchPersonalAccessTokens(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Users.SearchPersonalAccessTokens(ctx, "00000000-0000-4000-8000-000000000000", []writ.PersonalAccessTokenSearchFilter{
+	return client.Users.SearchPersonalAccessTokens(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", []writ.PersonalAccessTokenSearchFilter{
 		{
 			InIDs: &writ.InIDsFilter{
 				IDs:    []string{"019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"},
@@ -1892,7 +2033,7 @@ func SearchPersonalAccessTokens(ctx context.Context, client *writ.Client) (any, 
 
 // CreateMachineKey: Gives a service user a key to prove its identity with.
 func CreateMachineKey(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Users.CreateMachineKey(ctx, "00000000-0000-4000-8000-000000000000", &writ.MachineKey{
+	return client.Users.CreateMachineKey(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.MachineKey{
 		ExpirationDate: writ.Ptr(writ.MustTime("2030-01-31T12:00:00Z")),
 		PublicKey:      writ.Ptr("-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n"),
 		Type:           writ.Ptr(writ.MachineKeyTypeRSA2048),
@@ -1901,12 +2042,12 @@ func CreateMachineKey(ctx context.Context, client *writ.Client) (any, error) {
 
 // DeleteMachineKey: Deletes a key, which is not accepted any more.
 func DeleteMachineKey(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Users.DeleteMachineKey(ctx, "00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000")
+	return client.Users.DeleteMachineKey(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SearchMachineKeys: Searches the keys of a user.
 func SearchMachineKeys(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Users.SearchMachineKeys(ctx, "00000000-0000-4000-8000-000000000000", []writ.MachineKeySearchFilter{
+	return client.Users.SearchMachineKeys(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", []writ.MachineKeySearchFilter{
 		{
 			InIDs: &writ.InIDsFilter{
 				IDs:    []string{"019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"},
@@ -1918,12 +2059,12 @@ func SearchMachineKeys(ctx context.Context, client *writ.Client) (any, error) {
 
 // SetClientSecret: Gives a service user a new client secret, which is shown once.
 func SetClientSecret(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Users.SetClientSecret(ctx, "00000000-0000-4000-8000-000000000000", &writ.ClientSecret{Overlap: writ.Ptr(writ.Duration(10 * time.Second))})
+	return client.Users.SetClientSecret(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.ClientSecret{Overlap: writ.Ptr(writ.Duration(10 * time.Second))})
 }
 
 // DeleteClientSecret: Takes the client secrets from a service user.
 func DeleteClientSecret(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Users.DeleteClientSecret(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Users.DeleteClientSecret(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // ExportData: Exports organizations.
@@ -1966,17 +2107,17 @@ func StartImportData(ctx context.Context, client *writ.Client) (any, error) {
 
 // GetOperation: Tells how far an export or import is that runs by itself.
 func GetOperation(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Administration.GetOperation(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Administration.GetOperation(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // CancelOperation: Cancels an export or import that runs by itself.
 func CancelOperation(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Administration.CancelOperation(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Administration.CancelOperation(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // GetOperationResult: Returns what an operation exported.
 func GetOperationResult(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Administration.GetOperationResult(ctx, "00000000-0000-4000-8000-000000000000")
+	return client.Administration.GetOperationResult(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // GetConfiguration: What the OpenID provider can do, and where.

@@ -421,7 +421,7 @@ def create_target(client: Client) -> CreateTargetReply:
 def patch_target(client: Client) -> PatchTargetReply:
     """Changes the fields of a target that are present."""
     return client.actions.patch_target(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchTarget(
             name="Audit log",
             rest_webhook=RestWebhook(url="https://hooks.example.com/audit"),
@@ -433,12 +433,12 @@ def patch_target(client: Client) -> PatchTargetReply:
 
 def delete_target(client: Client) -> DeleteTargetReply:
     """Deletes a target and removes it from every execution that referenced it."""
-    return client.actions.delete_target("00000000-0000-4000-8000-000000000000")
+    return client.actions.delete_target("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def get_target(client: Client) -> GetTargetReply:
     """Reads one target."""
-    return client.actions.get_target("00000000-0000-4000-8000-000000000000")
+    return client.actions.get_target("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def search_targets(client: Client) -> SearchTargetsReply:
@@ -457,7 +457,7 @@ def search_targets(client: Client) -> SearchTargetsReply:
 def rotate_signing_key(client: Client) -> RotateSigningKeyReply:
     """Makes a new key to sign calls to a target with."""
     return client.actions.rotate_signing_key(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         SigningKeyRotation(overlap=timedelta(seconds=10)),
     )
 
@@ -465,7 +465,7 @@ def rotate_signing_key(client: Client) -> RotateSigningKeyReply:
 def test_target(client: Client) -> TestTargetReply:
     """Calls a target once with a sample of what a condition sends, and answers with what came back."""
     return client.actions.test_target(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         Condition(
             request=RequestExecution(method="/writ.action.v3alpha.ServiceActions/CreateTarget"),
         ),
@@ -487,7 +487,7 @@ def put_execution(client: Client) -> PutExecutionReply:
 
 def delete_execution(client: Client) -> DeleteExecutionReply:
     """Deletes an execution and removes it from every execution that included it."""
-    return client.actions.delete_execution("00000000-0000-4000-8000-000000000000")
+    return client.actions.delete_execution("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def search_executions(client: Client) -> SearchExecutionsReply:
@@ -539,14 +539,14 @@ def search_deliveries(client: Client) -> SearchDeliveriesReply:
 
 def get_delivery(client: Client) -> GetDeliveryReply:
     """Reads one delivery, with the request as it was sent and what came of each attempt."""
-    return client.deliveries.get_delivery("00000000-0000-4000-8000-000000000000")
+    return client.deliveries.get_delivery("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def replay_delivery(client: Client) -> ReplayDeliveryReply:
     """Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same
     object to the same target.
     """
-    return client.deliveries.replay_delivery("00000000-0000-4000-8000-000000000000")
+    return client.deliveries.replay_delivery("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def replay_deliveries(client: Client) -> ReplayDeliveriesReply:
@@ -592,7 +592,7 @@ def create_app(client: Client) -> CreateAppReply:
 def patch_app(client: Client) -> PatchAppReply:
     """Changes the fields of an application that are present."""
     return client.apps.patch_app(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchApp(
             name="Audit log",
             oidc=AppPatchOIDCConfig(
@@ -617,12 +617,12 @@ def patch_app(client: Client) -> PatchAppReply:
 
 def delete_app(client: Client) -> DeleteAppReply:
     """Deletes an application and everything that belongs to it."""
-    return client.apps.delete_app("00000000-0000-4000-8000-000000000000")
+    return client.apps.delete_app("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def get_app(client: Client) -> GetAppReply:
     """Reads one application."""
-    return client.apps.get_app("00000000-0000-4000-8000-000000000000")
+    return client.apps.get_app("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def search_apps(client: Client) -> SearchAppsReply:
@@ -640,28 +640,28 @@ def search_apps(client: Client) -> SearchAppsReply:
 
 def activate_app(client: Client) -> ActivateAppReply:
     """Makes an inactive application active again."""
-    return client.apps.activate_app("00000000-0000-4000-8000-000000000000")
+    return client.apps.activate_app("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def deactivate_app(client: Client) -> DeactivateAppReply:
     """Makes an application inactive: it stays, but nothing can use it."""
-    return client.apps.deactivate_app("00000000-0000-4000-8000-000000000000")
+    return client.apps.deactivate_app("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def trust_app(client: Client) -> TrustAppReply:
     """Trusts an application with the rights of those who sign in to it."""
-    return client.apps.trust_app("00000000-0000-4000-8000-000000000000")
+    return client.apps.trust_app("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def distrust_app(client: Client) -> DistrustAppReply:
     """Trusts an application no longer, its tokens of before included."""
-    return client.apps.distrust_app("00000000-0000-4000-8000-000000000000")
+    return client.apps.distrust_app("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def regenerate_secret(client: Client) -> RegenerateSecretReply:
     """Makes a new client secret."""
     return client.apps.regenerate_secret(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         SecretRotation(overlap=timedelta(seconds=10)),
     )
 
@@ -669,7 +669,7 @@ def regenerate_secret(client: Client) -> RegenerateSecretReply:
 def create_app_key(client: Client) -> CreateAppKeyReply:
     """Makes a key of an application, or registers its own."""
     return client.apps.create_app_key(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         AppKey(
             expiration_date=datetime.fromisoformat("2030-01-31T12:00:00Z"),
             public_key="-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n",
@@ -680,15 +680,15 @@ def create_app_key(client: Client) -> CreateAppKeyReply:
 def delete_app_key(client: Client) -> DeleteAppKeyReply:
     """Deletes a key and everything that belongs to it."""
     return client.apps.delete_app_key(
-        "00000000-0000-4000-8000-000000000000",
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
     )
 
 
 def search_app_keys(client: Client) -> SearchAppKeysReply:
     """Searches keys."""
     return client.apps.search_app_keys(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         [
             AppKeySearchFilter(
                 in_ids=InIDsFilter(ids=["019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"], method=ListFilterMethod.IN),
@@ -701,14 +701,14 @@ def search_app_keys(client: Client) -> SearchAppKeysReply:
 
 def add_totp(client: Client) -> AddTOTPReply:
     """Adds an authenticator app to a user."""
-    return client.user_authenticators.add_totp("00000000-0000-4000-8000-000000000000")
+    return client.user_authenticators.add_totp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def verify_totp(client: Client) -> VerifyTOTPReply:
     """Verifies an authenticator app by its current code."""
     return client.user_authenticators.verify_totp(
-        "00000000-0000-4000-8000-000000000000",
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         VerifyTOTPRequest(code="482913"),
     )
 
@@ -716,15 +716,15 @@ def verify_totp(client: Client) -> VerifyTOTPReply:
 def remove_totp(client: Client) -> RemoveTOTPReply:
     """Removes an authenticator app; it can no longer be used to authenticate."""
     return client.user_authenticators.remove_totp(
-        "00000000-0000-4000-8000-000000000000",
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
     )
 
 
 def add_otp_sms(client: Client) -> AddOTPSMSReply:
     """Adds a phone number to a user, to which one-time passwords are sent."""
     return client.user_authenticators.add_otp_sms(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         OTPPhone(number="+41791234567", send_code=OTPSendCode()),
     )
 
@@ -732,8 +732,8 @@ def add_otp_sms(client: Client) -> AddOTPSMSReply:
 def verify_otp_sms(client: Client) -> VerifyOTPSMSReply:
     """Verifies an OTP SMS registration by the code that the add request made."""
     return client.user_authenticators.verify_otp_sms(
-        "00000000-0000-4000-8000-000000000000",
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         VerifyOTPSMSRequest(code="482913"),
     )
 
@@ -741,15 +741,15 @@ def verify_otp_sms(client: Client) -> VerifyOTPSMSReply:
 def remove_otp_sms(client: Client) -> RemoveOTPSMSReply:
     """Removes an OTP SMS registration."""
     return client.user_authenticators.remove_otp_sms(
-        "00000000-0000-4000-8000-000000000000",
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
     )
 
 
 def add_otp_email(client: Client) -> AddOTPEmailReply:
     """Adds an e-mail address to a user, to which one-time passwords are sent."""
     return client.user_authenticators.add_otp_email(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         OTPEmail(address="ada@example.com", send_code=OTPSendCode()),
     )
 
@@ -757,8 +757,8 @@ def add_otp_email(client: Client) -> AddOTPEmailReply:
 def verify_otp_email(client: Client) -> VerifyOTPEmailReply:
     """Verifies an OTP e-mail registration by the code that the add request made."""
     return client.user_authenticators.verify_otp_email(
-        "00000000-0000-4000-8000-000000000000",
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         VerifyOTPEmailRequest(code="482913"),
     )
 
@@ -766,15 +766,15 @@ def verify_otp_email(client: Client) -> VerifyOTPEmailReply:
 def remove_otp_email(client: Client) -> RemoveOTPEmailReply:
     """Removes an OTP e-mail registration."""
     return client.user_authenticators.remove_otp_email(
-        "00000000-0000-4000-8000-000000000000",
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
     )
 
 
 def list_authenticators(client: Client) -> ListAuthenticatorsReply:
     """Lists the authenticators of a user."""
     return client.user_authenticators.list_authenticators(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         limit=10,
         asc=True,
     ).page()
@@ -790,19 +790,19 @@ def create_domain(client: Client) -> CreateDomainReply:
 def patch_domain(client: Client) -> PatchDomainReply:
     """Changes the fields of a domain that are present."""
     return client.domains.patch_domain(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchDomain(validation_type=ValidationType.HTTP),
     )
 
 
 def delete_domain(client: Client) -> DeleteDomainReply:
     """Deletes a domain and everything that belongs to it."""
-    return client.domains.delete_domain("00000000-0000-4000-8000-000000000000")
+    return client.domains.delete_domain("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def get_domain(client: Client) -> GetDomainReply:
     """Reads one domain."""
-    return client.domains.get_domain("00000000-0000-4000-8000-000000000000")
+    return client.domains.get_domain("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def search_domains(client: Client) -> SearchDomainsReply:
@@ -820,14 +820,14 @@ def search_domains(client: Client) -> SearchDomainsReply:
 
 def set_as_primary(client: Client) -> SetAsPrimaryReply:
     """Makes a validated domain the primary one of its owner."""
-    return client.domains.set_as_primary("00000000-0000-4000-8000-000000000000")
+    return client.domains.set_as_primary("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def validate(client: Client) -> ValidateReply:
     """Checks that the claim to a domain is proven: by a TXT record or a file with the token of the
     domain.
     """
-    return client.domains.validate("00000000-0000-4000-8000-000000000000")
+    return client.domains.validate("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def set_languages(client: Client) -> SetLanguagesReply:
@@ -951,19 +951,19 @@ def create_role(client: Client) -> CreateRoleReply:
 def patch_role(client: Client) -> PatchRoleReply:
     """Changes the fields of a role that are present."""
     return client.grants.patch_role(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchRole(display_name="display name", group="target"),
     )
 
 
 def delete_role(client: Client) -> DeleteRoleReply:
     """Deletes a role."""
-    return client.grants.delete_role("00000000-0000-4000-8000-000000000000")
+    return client.grants.delete_role("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def get_role(client: Client) -> GetRoleReply:
     """Reads one role."""
-    return client.grants.get_role("00000000-0000-4000-8000-000000000000")
+    return client.grants.get_role("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def search_roles(client: Client) -> SearchRolesReply:
@@ -989,19 +989,19 @@ def create_project_grant(client: Client) -> CreateProjectGrantReply:
 def patch_project_grant(client: Client) -> PatchProjectGrantReply:
     """Changes the roles of a project grant."""
     return client.grants.patch_project_grant(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchProjectGrant(role_keys=ProjectGrantRoles(keys=["editor"])),
     )
 
 
 def delete_project_grant(client: Client) -> DeleteProjectGrantReply:
     """Deletes a project grant with the user grants that were made under it."""
-    return client.grants.delete_project_grant("00000000-0000-4000-8000-000000000000")
+    return client.grants.delete_project_grant("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def get_project_grant(client: Client) -> GetProjectGrantReply:
     """Reads one project grant."""
-    return client.grants.get_project_grant("00000000-0000-4000-8000-000000000000")
+    return client.grants.get_project_grant("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def search_project_grants(client: Client) -> SearchProjectGrantsReply:
@@ -1015,12 +1015,12 @@ def search_project_grants(client: Client) -> SearchProjectGrantsReply:
 
 def activate_project_grant(client: Client) -> ActivateProjectGrantReply:
     """Makes an inactive project grant active again."""
-    return client.grants.activate_project_grant("00000000-0000-4000-8000-000000000000")
+    return client.grants.activate_project_grant("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def deactivate_project_grant(client: Client) -> DeactivateProjectGrantReply:
     """Makes a project grant inactive: it stays, but nothing can use it."""
-    return client.grants.deactivate_project_grant("00000000-0000-4000-8000-000000000000")
+    return client.grants.deactivate_project_grant("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def create_user_grant(client: Client) -> CreateUserGrantReply:
@@ -1038,19 +1038,19 @@ def create_user_grant(client: Client) -> CreateUserGrantReply:
 def patch_user_grant(client: Client) -> PatchUserGrantReply:
     """Changes the fields of a user grant that are present."""
     return client.grants.patch_user_grant(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchUserGrant(role_keys=UserGrantRoles(keys=["editor"])),
     )
 
 
 def delete_user_grant(client: Client) -> DeleteUserGrantReply:
     """Takes all roles of a user grant away."""
-    return client.grants.delete_user_grant("00000000-0000-4000-8000-000000000000")
+    return client.grants.delete_user_grant("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def get_user_grant(client: Client) -> GetUserGrantReply:
     """Reads one user grant."""
-    return client.grants.get_user_grant("00000000-0000-4000-8000-000000000000")
+    return client.grants.get_user_grant("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def search_user_grants(client: Client) -> SearchUserGrantsReply:
@@ -1064,12 +1064,12 @@ def search_user_grants(client: Client) -> SearchUserGrantsReply:
 
 def activate_user_grant(client: Client) -> ActivateUserGrantReply:
     """Makes an inactive user grant active again."""
-    return client.grants.activate_user_grant("00000000-0000-4000-8000-000000000000")
+    return client.grants.activate_user_grant("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def deactivate_user_grant(client: Client) -> DeactivateUserGrantReply:
     """Makes a user grant inactive: it stays, but nothing can use it."""
-    return client.grants.deactivate_user_grant("00000000-0000-4000-8000-000000000000")
+    return client.grants.deactivate_user_grant("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def create_gitlab_idp(client: Client) -> CreateGitLabIDPReply:
@@ -1095,7 +1095,7 @@ def create_gitlab_idp(client: Client) -> CreateGitLabIDPReply:
 def patch_gitlab_idp(client: Client) -> PatchGitLabIDPReply:
     """Changes the fields that are present."""
     return client.identity_providers.patch_gitlab_idp(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchGitLabIDP(
             idp=PatchIDP(
                 name="Audit log",
@@ -1115,7 +1115,7 @@ def patch_gitlab_idp(client: Client) -> PatchGitLabIDPReply:
 
 def get_gitlab_idp(client: Client) -> GetGitLabIDPReply:
     """Reads one identity provider of this type."""
-    return client.identity_providers.get_gitlab_idp("00000000-0000-4000-8000-000000000000")
+    return client.identity_providers.get_gitlab_idp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def create_gitlab_self_hosted_idp(client: Client) -> CreateGitLabSelfHostedIDPReply:
@@ -1146,7 +1146,7 @@ def create_gitlab_self_hosted_idp(client: Client) -> CreateGitLabSelfHostedIDPRe
 def patch_gitlab_self_hosted_idp(client: Client) -> PatchGitLabSelfHostedIDPReply:
     """Changes the fields that are present."""
     return client.identity_providers.patch_gitlab_self_hosted_idp(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchGitLabSelfHostedIDP(
             idp=PatchIDP(
                 name="Audit log",
@@ -1172,7 +1172,7 @@ def patch_gitlab_self_hosted_idp(client: Client) -> PatchGitLabSelfHostedIDPRepl
 def get_gitlab_self_hosted_idp(client: Client) -> GetGitLabSelfHostedIDPReply:
     """Reads one identity provider of this type."""
     return client.identity_providers.get_gitlab_self_hosted_idp(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
     )
 
 
@@ -1205,7 +1205,7 @@ def create_oidc_idp(client: Client) -> CreateOIDCIDPReply:
 def patch_oidc_idp(client: Client) -> PatchOIDCIDPReply:
     """Changes the fields that are present."""
     return client.identity_providers.patch_oidc_idp(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchOIDCIDP(
             idp=PatchIDP(
                 name="Audit log",
@@ -1231,7 +1231,7 @@ def patch_oidc_idp(client: Client) -> PatchOIDCIDPReply:
 
 def get_oidc_idp(client: Client) -> GetOIDCIDPReply:
     """Reads one identity provider of this type."""
-    return client.identity_providers.get_oidc_idp("00000000-0000-4000-8000-000000000000")
+    return client.identity_providers.get_oidc_idp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def create_oauth_idp(client: Client) -> CreateOAuthIDPReply:
@@ -1265,7 +1265,7 @@ def create_oauth_idp(client: Client) -> CreateOAuthIDPReply:
 def patch_oauth_idp(client: Client) -> PatchOAuthIDPReply:
     """Changes the fields that are present."""
     return client.identity_providers.patch_oauth_idp(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchOAuthIDP(
             idp=PatchIDP(
                 name="Audit log",
@@ -1293,7 +1293,7 @@ def patch_oauth_idp(client: Client) -> PatchOAuthIDPReply:
 
 def get_oauth_idp(client: Client) -> GetOAuthIDPReply:
     """Reads one identity provider of this type."""
-    return client.identity_providers.get_oauth_idp("00000000-0000-4000-8000-000000000000")
+    return client.identity_providers.get_oauth_idp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def create_github_idp(client: Client) -> CreateGitHubIDPReply:
@@ -1319,7 +1319,7 @@ def create_github_idp(client: Client) -> CreateGitHubIDPReply:
 def patch_github_idp(client: Client) -> PatchGitHubIDPReply:
     """Changes the fields that are present."""
     return client.identity_providers.patch_github_idp(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchGitHubIDP(
             idp=PatchIDP(
                 name="Audit log",
@@ -1339,7 +1339,7 @@ def patch_github_idp(client: Client) -> PatchGitHubIDPReply:
 
 def get_github_idp(client: Client) -> GetGitHubIDPReply:
     """Reads one identity provider of this type."""
-    return client.identity_providers.get_github_idp("00000000-0000-4000-8000-000000000000")
+    return client.identity_providers.get_github_idp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def create_github_es_idp(client: Client) -> CreateGitHubESIDPReply:
@@ -1372,7 +1372,7 @@ def create_github_es_idp(client: Client) -> CreateGitHubESIDPReply:
 def patch_github_es_idp(client: Client) -> PatchGitHubESIDPReply:
     """Changes the fields that are present."""
     return client.identity_providers.patch_github_es_idp(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchGitHubESIDP(
             idp=PatchIDP(
                 name="Audit log",
@@ -1399,7 +1399,7 @@ def patch_github_es_idp(client: Client) -> PatchGitHubESIDPReply:
 
 def get_github_es_idp(client: Client) -> GetGitHubESIDPReply:
     """Reads one identity provider of this type."""
-    return client.identity_providers.get_github_es_idp("00000000-0000-4000-8000-000000000000")
+    return client.identity_providers.get_github_es_idp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def create_google_idp(client: Client) -> CreateGoogleIDPReply:
@@ -1425,7 +1425,7 @@ def create_google_idp(client: Client) -> CreateGoogleIDPReply:
 def patch_google_idp(client: Client) -> PatchGoogleIDPReply:
     """Changes the fields that are present."""
     return client.identity_providers.patch_google_idp(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchGoogleIDP(
             idp=PatchIDP(
                 name="Audit log",
@@ -1445,7 +1445,7 @@ def patch_google_idp(client: Client) -> PatchGoogleIDPReply:
 
 def get_google_idp(client: Client) -> GetGoogleIDPReply:
     """Reads one identity provider of this type."""
-    return client.identity_providers.get_google_idp("00000000-0000-4000-8000-000000000000")
+    return client.identity_providers.get_google_idp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def create_azure_ad_idp(client: Client) -> CreateAzureADIDPReply:
@@ -1477,7 +1477,7 @@ def create_azure_ad_idp(client: Client) -> CreateAzureADIDPReply:
 def patch_azure_ad_idp(client: Client) -> PatchAzureADIDPReply:
     """Changes the fields that are present."""
     return client.identity_providers.patch_azure_ad_idp(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchAzureADIDP(
             idp=PatchIDP(
                 name="Audit log",
@@ -1503,7 +1503,7 @@ def patch_azure_ad_idp(client: Client) -> PatchAzureADIDPReply:
 
 def get_azure_ad_idp(client: Client) -> GetAzureADIDPReply:
     """Reads one identity provider of this type."""
-    return client.identity_providers.get_azure_ad_idp("00000000-0000-4000-8000-000000000000")
+    return client.identity_providers.get_azure_ad_idp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def create_apple_idp(client: Client) -> CreateAppleIDPReply:
@@ -1535,7 +1535,7 @@ def create_apple_idp(client: Client) -> CreateAppleIDPReply:
 def patch_apple_idp(client: Client) -> PatchAppleIDPReply:
     """Changes the fields that are present."""
     return client.identity_providers.patch_apple_idp(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchAppleIDP(
             idp=PatchIDP(
                 name="Audit log",
@@ -1561,14 +1561,14 @@ def patch_apple_idp(client: Client) -> PatchAppleIDPReply:
 
 def get_apple_idp(client: Client) -> GetAppleIDPReply:
     """Reads one identity provider of this type."""
-    return client.identity_providers.get_apple_idp("00000000-0000-4000-8000-000000000000")
+    return client.identity_providers.get_apple_idp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def delete_idp(client: Client) -> DeleteIDPReply:
     """Deletes an identity provider of any type, where it is defined: nobody signs in with it any more,
     and the links of users go with it.
     """
-    return client.identity_providers.delete_idp("00000000-0000-4000-8000-000000000000")
+    return client.identity_providers.delete_idp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def search_id_ps(client: Client) -> SearchIDPsReply:
@@ -1585,7 +1585,7 @@ def search_id_ps(client: Client) -> SearchIDPsReply:
 def add_idp_link(client: Client) -> AddIDPLinkReply:
     """Links an account at an identity provider to a human user."""
     return client.user_idp_links.add_idp_link(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         IDPLink(
             idp_id="019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
             external_user_id="019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
@@ -1597,15 +1597,15 @@ def add_idp_link(client: Client) -> AddIDPLinkReply:
 def remove_idp_link(client: Client) -> RemoveIDPLinkReply:
     """Removes a link."""
     return client.user_idp_links.remove_idp_link(
-        "00000000-0000-4000-8000-000000000000",
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
     )
 
 
 def search_idp_links(client: Client) -> SearchIDPLinksReply:
     """Searches the links of a user."""
     return client.user_idp_links.search_idp_links(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         [IDPLinkSearchFilter(idp_id=IDFilter(id="019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"))],
         limit=10,
         asc=True,
@@ -1633,7 +1633,7 @@ def create_instance(client: Client) -> CreateInstanceReply:
 def patch_instance(client: Client) -> PatchInstanceReply:
     """Changes the fields of an instance that are present."""
     return client.instances.patch_instance(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchInstance(
             name="Audit log",
             allow_registration=True,
@@ -1644,12 +1644,12 @@ def patch_instance(client: Client) -> PatchInstanceReply:
 
 def delete_instance(client: Client) -> DeleteInstanceReply:
     """Deletes an instance and everything that belongs to it."""
-    return client.instances.delete_instance("00000000-0000-4000-8000-000000000000")
+    return client.instances.delete_instance("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def get_instance(client: Client) -> GetInstanceReply:
     """Reads one instance."""
-    return client.instances.get_instance("00000000-0000-4000-8000-000000000000")
+    return client.instances.get_instance("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def search_instances(client: Client) -> SearchInstancesReply:
@@ -1668,7 +1668,7 @@ def search_instances(client: Client) -> SearchInstancesReply:
 def limit(client: Client) -> LimitReply:
     """Sets the limits of an instance that are present."""
     return client.instances.limit(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         Limits(block=True, audit_log_retention=timedelta(seconds=10)),
     )
 
@@ -1699,19 +1699,19 @@ def create_membership(client: Client) -> CreateMembershipReply:
 def patch_membership(client: Client) -> PatchMembershipReply:
     """Changes the fields of a membership that are present."""
     return client.memberships.patch_membership(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchMembership(roles=["ORG_OWNER"]),
     )
 
 
 def delete_membership(client: Client) -> DeleteMembershipReply:
     """Deletes a membership and everything that belongs to it."""
-    return client.memberships.delete_membership("00000000-0000-4000-8000-000000000000")
+    return client.memberships.delete_membership("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def get_membership(client: Client) -> GetMembershipReply:
     """Reads one membership."""
-    return client.memberships.get_membership("00000000-0000-4000-8000-000000000000")
+    return client.memberships.get_membership("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def search_memberships(client: Client) -> SearchMembershipsReply:
@@ -1743,12 +1743,12 @@ def search_messages(client: Client) -> SearchMessagesReply:
 
 def get_message(client: Client) -> GetMessageReply:
     """Reads one message, with what came of each attempt."""
-    return client.messages.get_message("00000000-0000-4000-8000-000000000000")
+    return client.messages.get_message("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def replay_message(client: Client) -> ReplayMessageReply:
     """Sends a dead message again, through the provider that is active now."""
-    return client.messages.replay_message("00000000-0000-4000-8000-000000000000")
+    return client.messages.replay_message("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def create_organization(client: Client) -> CreateOrganizationReply:
@@ -1761,19 +1761,19 @@ def create_organization(client: Client) -> CreateOrganizationReply:
 def patch_organization(client: Client) -> PatchOrganizationReply:
     """Changes the fields of an organization that are present."""
     return client.organizations.patch_organization(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchOrganization(name="Audit log"),
     )
 
 
 def delete_organization(client: Client) -> DeleteOrganizationReply:
     """Deletes an organization and everything that belongs to it."""
-    return client.organizations.delete_organization("00000000-0000-4000-8000-000000000000")
+    return client.organizations.delete_organization("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def get_organization(client: Client) -> GetOrganizationReply:
     """Reads one organization."""
-    return client.organizations.get_organization("00000000-0000-4000-8000-000000000000")
+    return client.organizations.get_organization("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def search_organizations(client: Client) -> SearchOrganizationsReply:
@@ -1791,13 +1791,13 @@ def search_organizations(client: Client) -> SearchOrganizationsReply:
 
 def activate_organization(client: Client) -> ActivateOrganizationReply:
     """Makes an inactive organization active again."""
-    return client.organizations.activate_organization("00000000-0000-4000-8000-000000000000")
+    return client.organizations.activate_organization("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def deactivate_organization(client: Client) -> DeactivateOrganizationReply:
     """Makes an organization inactive: it stays, but nothing can use it."""
     return client.organizations.deactivate_organization(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
     )
 
 
@@ -1806,7 +1806,7 @@ def set_as_instance_default(client: Client) -> SetAsInstanceDefaultReply:
     call names no organization.
     """
     return client.organizations.set_as_instance_default(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
     )
 
 
@@ -1831,7 +1831,7 @@ def create_project(client: Client) -> CreateProjectReply:
 def patch_project(client: Client) -> PatchProjectReply:
     """Changes the fields of a project that are present."""
     return client.projects.patch_project(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchProject(
             name="Audit log",
             project_role_assertion=True,
@@ -1843,12 +1843,12 @@ def patch_project(client: Client) -> PatchProjectReply:
 
 def delete_project(client: Client) -> DeleteProjectReply:
     """Deletes a project and everything that belongs to it."""
-    return client.projects.delete_project("00000000-0000-4000-8000-000000000000")
+    return client.projects.delete_project("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def get_project(client: Client) -> GetProjectReply:
     """Reads one project."""
-    return client.projects.get_project("00000000-0000-4000-8000-000000000000")
+    return client.projects.get_project("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def search_projects(client: Client) -> SearchProjectsReply:
@@ -1866,12 +1866,12 @@ def search_projects(client: Client) -> SearchProjectsReply:
 
 def activate_project(client: Client) -> ActivateProjectReply:
     """Makes an inactive project active again."""
-    return client.projects.activate_project("00000000-0000-4000-8000-000000000000")
+    return client.projects.activate_project("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def deactivate_project(client: Client) -> DeactivateProjectReply:
     """Makes a project inactive: it stays, but nothing can use it."""
-    return client.projects.deactivate_project("00000000-0000-4000-8000-000000000000")
+    return client.projects.deactivate_project("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def create_user_schema(client: Client) -> CreateUserSchemaReply:
@@ -1888,7 +1888,7 @@ def create_user_schema(client: Client) -> CreateUserSchemaReply:
 def patch_user_schema(client: Client) -> PatchUserSchemaReply:
     """Changes the fields of a user schema that are present."""
     return client.user_schemas.patch_user_schema(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchUserSchema(
             type="type",
             schema={"type": "object", "properties": {"nickname": {"type": "string"}}},
@@ -1899,12 +1899,12 @@ def patch_user_schema(client: Client) -> PatchUserSchemaReply:
 
 def delete_user_schema(client: Client) -> DeleteUserSchemaReply:
     """Deletes a user schema that no user has."""
-    return client.user_schemas.delete_user_schema("00000000-0000-4000-8000-000000000000")
+    return client.user_schemas.delete_user_schema("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def get_user_schema(client: Client) -> GetUserSchemaReply:
     """Reads one user schema."""
-    return client.user_schemas.get_user_schema("00000000-0000-4000-8000-000000000000")
+    return client.user_schemas.get_user_schema("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def search_user_schemas(client: Client) -> SearchUserSchemasReply:
@@ -1922,12 +1922,12 @@ def search_user_schemas(client: Client) -> SearchUserSchemasReply:
 
 def activate_user_schema(client: Client) -> ActivateUserSchemaReply:
     """Makes an inactive user schema active again."""
-    return client.user_schemas.activate_user_schema("00000000-0000-4000-8000-000000000000")
+    return client.user_schemas.activate_user_schema("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def deactivate_user_schema(client: Client) -> DeactivateUserSchemaReply:
     """Makes a user schema inactive: it stays, but nothing can use it."""
-    return client.user_schemas.deactivate_user_schema("00000000-0000-4000-8000-000000000000")
+    return client.user_schemas.deactivate_user_schema("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def create_session(client: Client) -> CreateSessionReply:
@@ -1959,7 +1959,7 @@ def create_session(client: Client) -> CreateSessionReply:
 def patch_session(client: Client) -> PatchSessionReply:
     """Adds checks and challenges to a session, or changes its metadata or lifetime."""
     return client.sessions.patch_session(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchSession(
             checks=Checks(
                 user=CheckUser(user_id="019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
@@ -1981,12 +1981,12 @@ def patch_session(client: Client) -> PatchSessionReply:
 
 def delete_session(client: Client) -> DeleteSessionReply:
     """Ends a session."""
-    return client.sessions.delete_session("00000000-0000-4000-8000-000000000000")
+    return client.sessions.delete_session("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def get_session(client: Client) -> GetSessionReply:
     """Reads one session."""
-    return client.sessions.get_session("00000000-0000-4000-8000-000000000000")
+    return client.sessions.get_session("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def search_sessions(client: Client) -> SearchSessionsReply:
@@ -2005,7 +2005,7 @@ def search_sessions(client: Client) -> SearchSessionsReply:
 def prove_session(client: Client) -> ProveSessionReply:
     """Reads a session by its token, whoever the caller is."""
     return client.sessions.prove_session(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         ProveSessionRequest(session_token="session token"),
     )
 
@@ -2013,7 +2013,7 @@ def prove_session(client: Client) -> ProveSessionReply:
 def end_session(client: Client) -> EndSessionReply:
     """Ends a session by its token, whoever the caller is."""
     return client.sessions.end_session(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         EndSessionRequest(session_token="session token"),
     )
 
@@ -2030,7 +2030,7 @@ def set_message_text(client: Client) -> SetMessageTextReply:
             preheader="preheader",
             title="title",
             greeting="greeting",
-            text="Open this page to go on:\n\n{{.Link}}",
+            text="This code proves that the address is yours:\n\n{{.Code}}",
             button_text="button text",
             footer="footer",
         ),
@@ -2056,7 +2056,7 @@ def preview_message_text(client: Client) -> PreviewMessageTextReply:
             preheader="preheader",
             title="title",
             greeting="greeting",
-            text="Open this page to go on:\n\n{{.Link}}",
+            text="This code proves that the address is yours:\n\n{{.Code}}",
             button_text="button text",
             footer="footer",
         ),
@@ -2081,7 +2081,7 @@ def create_sms_provider(client: Client) -> CreateSMSProviderReply:
 def patch_sms_provider(client: Client) -> PatchSMSProviderReply:
     """Changes the fields that are present."""
     return client.sms_providers.patch_sms_provider(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchSMSProvider(
             name="Audit log",
             description="description",
@@ -2097,12 +2097,12 @@ def patch_sms_provider(client: Client) -> PatchSMSProviderReply:
 
 def get_sms_provider(client: Client) -> GetSMSProviderReply:
     """Reads a provider."""
-    return client.sms_providers.get_sms_provider("00000000-0000-4000-8000-000000000000")
+    return client.sms_providers.get_sms_provider("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def delete_sms_provider(client: Client) -> DeleteSMSProviderReply:
     """Deletes a provider, where it is defined."""
-    return client.sms_providers.delete_sms_provider("00000000-0000-4000-8000-000000000000")
+    return client.sms_providers.delete_sms_provider("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def search_sms_providers(client: Client) -> SearchSMSProvidersReply:
@@ -2124,20 +2124,20 @@ def activate_sms_provider(client: Client) -> ActivateSMSProviderReply:
     """Has a context send its text messages through this provider: it becomes active there, and all
     others that are active there inactive.
     """
-    return client.sms_providers.activate_sms_provider("00000000-0000-4000-8000-000000000000")
+    return client.sms_providers.activate_sms_provider("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def deactivate_sms_provider(client: Client) -> DeactivateSMSProviderReply:
     """Has a context not send its text messages through this provider."""
     return client.sms_providers.deactivate_sms_provider(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
     )
 
 
 def test_sms_provider(client: Client) -> TestSMSProviderReply:
     """Sends one text message through this provider, active or not, and answers what came of it."""
     return client.sms_providers.test_sms_provider(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         SMSTest(recipient="+41791234567"),
     )
 
@@ -2145,7 +2145,7 @@ def test_sms_provider(client: Client) -> TestSMSProviderReply:
 def rotate_sms_provider_signing_key(client: Client) -> RotateSMSProviderSigningKeyReply:
     """Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined."""
     return client.sms_providers.rotate_sms_provider_signing_key(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         SMSSigningKeyRotation(overlap=timedelta(seconds=10)),
     )
 
@@ -2179,7 +2179,7 @@ def create_smtp_provider(client: Client) -> CreateSMTPProviderReply:
 def patch_smtp_provider(client: Client) -> PatchSMTPProviderReply:
     """Changes the fields that are present."""
     return client.smtp_providers.patch_smtp_provider(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchSMTPProvider(
             name="Audit log",
             description="description",
@@ -2206,12 +2206,12 @@ def patch_smtp_provider(client: Client) -> PatchSMTPProviderReply:
 
 def get_smtp_provider(client: Client) -> GetSMTPProviderReply:
     """Reads a provider."""
-    return client.smtp_providers.get_smtp_provider("00000000-0000-4000-8000-000000000000")
+    return client.smtp_providers.get_smtp_provider("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def delete_smtp_provider(client: Client) -> DeleteSMTPProviderReply:
     """Deletes a provider, where it is defined."""
-    return client.smtp_providers.delete_smtp_provider("00000000-0000-4000-8000-000000000000")
+    return client.smtp_providers.delete_smtp_provider("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def search_smtp_providers(client: Client) -> SearchSMTPProvidersReply:
@@ -2234,21 +2234,21 @@ def activate_smtp_provider(client: Client) -> ActivateSMTPProviderReply:
     that are active there inactive.
     """
     return client.smtp_providers.activate_smtp_provider(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
     )
 
 
 def deactivate_smtp_provider(client: Client) -> DeactivateSMTPProviderReply:
     """Has a context not send its e-mails through this provider."""
     return client.smtp_providers.deactivate_smtp_provider(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
     )
 
 
 def test_smtp_provider(client: Client) -> TestSMTPProviderReply:
     """Sends one e-mail through this provider, active or not, and answers what came of it."""
     return client.smtp_providers.test_smtp_provider(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         SMTPTest(recipient="ada@example.com"),
     )
 
@@ -2256,7 +2256,7 @@ def test_smtp_provider(client: Client) -> TestSMTPProviderReply:
 def rotate_smtp_provider_signing_key(client: Client) -> RotateSMTPProviderSigningKeyReply:
     """Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined."""
     return client.smtp_providers.rotate_smtp_provider_signing_key(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         SMTPSigningKeyRotation(overlap=timedelta(seconds=10)),
     )
 
@@ -2302,7 +2302,7 @@ def create_user(client: Client) -> CreateUserReply:
 def patch_user(client: Client) -> PatchUserReply:
     """Changes the fields of a user that are present."""
     return client.users.patch_user(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PatchUser(
             username="ada",
             human=PatchHuman(
@@ -2339,12 +2339,12 @@ def patch_user(client: Client) -> PatchUserReply:
 
 def delete_user(client: Client) -> DeleteUserReply:
     """Deletes a user and everything that belongs to it."""
-    return client.users.delete_user("00000000-0000-4000-8000-000000000000")
+    return client.users.delete_user("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def get_user(client: Client) -> GetUserReply:
     """Reads one user."""
-    return client.users.get_user("00000000-0000-4000-8000-000000000000")
+    return client.users.get_user("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def search_users(client: Client) -> SearchUsersReply:
@@ -2362,28 +2362,28 @@ def search_users(client: Client) -> SearchUsersReply:
 
 def deactivate_user(client: Client) -> DeactivateUserReply:
     """Makes an active or locked user inactive: it stays, but cannot act."""
-    return client.users.deactivate_user("00000000-0000-4000-8000-000000000000")
+    return client.users.deactivate_user("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def activate_user(client: Client) -> ActivateUserReply:
     """Makes an inactive user active again."""
-    return client.users.activate_user("00000000-0000-4000-8000-000000000000")
+    return client.users.activate_user("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def lock_user(client: Client) -> LockUserReply:
     """Locks an active user out, for example after an attack on it."""
-    return client.users.lock_user("00000000-0000-4000-8000-000000000000")
+    return client.users.lock_user("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def unlock_user(client: Client) -> UnlockUserReply:
     """Makes a locked user active again."""
-    return client.users.unlock_user("00000000-0000-4000-8000-000000000000")
+    return client.users.unlock_user("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def set_password(client: Client) -> SetPasswordReply:
     """Sets the password of a human."""
     return client.users.set_password(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         SetPassword(
             plain="correct horse battery staple",
             change_required=True,
@@ -2395,8 +2395,8 @@ def set_password(client: Client) -> SetPasswordReply:
 def set_user_metadata(client: Client) -> SetUserMetadataReply:
     """Sets the value of a key of a user's metadata."""
     return client.users.set_user_metadata(
-        "00000000-0000-4000-8000-000000000000",
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         UserMetadata(value=b"secret"),
     )
 
@@ -2404,15 +2404,15 @@ def set_user_metadata(client: Client) -> SetUserMetadataReply:
 def delete_user_metadata(client: Client) -> DeleteUserMetadataReply:
     """Deletes a key of a user's metadata."""
     return client.users.delete_user_metadata(
-        "00000000-0000-4000-8000-000000000000",
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
     )
 
 
 def search_user_metadata(client: Client) -> SearchUserMetadataReply:
     """Searches the metadata of a user."""
     return client.users.search_user_metadata(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         [
             UserMetadataSearchFilter(
                 key=TextFilter(text="text", method=TextFilterMethod.EQUALS_IGNORE_CASE),
@@ -2426,7 +2426,7 @@ def search_user_metadata(client: Client) -> SearchUserMetadataReply:
 def create_personal_access_token(client: Client) -> CreatePersonalAccessTokenReply:
     """Creates a personal access token of a service user."""
     return client.users.create_personal_access_token(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         PersonalAccessToken(
             name="Audit log",
             expiration_date=datetime.fromisoformat("2030-01-31T12:00:00Z"),
@@ -2437,15 +2437,15 @@ def create_personal_access_token(client: Client) -> CreatePersonalAccessTokenRep
 def delete_personal_access_token(client: Client) -> DeletePersonalAccessTokenReply:
     """Deletes a personal access token, which is not accepted any more."""
     return client.users.delete_personal_access_token(
-        "00000000-0000-4000-8000-000000000000",
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
     )
 
 
 def search_personal_access_tokens(client: Client) -> SearchPersonalAccessTokensReply:
     """Searches the personal access tokens of a user; their values are never shown again."""
     return client.users.search_personal_access_tokens(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         [
             PersonalAccessTokenSearchFilter(
                 in_ids=InIDsFilter(ids=["019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"], method=ListFilterMethod.IN),
@@ -2459,7 +2459,7 @@ def search_personal_access_tokens(client: Client) -> SearchPersonalAccessTokensR
 def create_machine_key(client: Client) -> CreateMachineKeyReply:
     """Gives a service user a key to prove its identity with."""
     return client.users.create_machine_key(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         MachineKey(
             expiration_date=datetime.fromisoformat("2030-01-31T12:00:00Z"),
             public_key="-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n",
@@ -2471,15 +2471,15 @@ def create_machine_key(client: Client) -> CreateMachineKeyReply:
 def delete_machine_key(client: Client) -> DeleteMachineKeyReply:
     """Deletes a key, which is not accepted any more."""
     return client.users.delete_machine_key(
-        "00000000-0000-4000-8000-000000000000",
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
     )
 
 
 def search_machine_keys(client: Client) -> SearchMachineKeysReply:
     """Searches the keys of a user."""
     return client.users.search_machine_keys(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         [
             MachineKeySearchFilter(
                 in_ids=InIDsFilter(ids=["019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"], method=ListFilterMethod.IN),
@@ -2493,14 +2493,14 @@ def search_machine_keys(client: Client) -> SearchMachineKeysReply:
 def set_client_secret(client: Client) -> SetClientSecretReply:
     """Gives a service user a new client secret, which is shown once."""
     return client.users.set_client_secret(
-        "00000000-0000-4000-8000-000000000000",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         ClientSecret(overlap=timedelta(seconds=10)),
     )
 
 
 def delete_client_secret(client: Client) -> DeleteClientSecretReply:
     """Takes the client secrets from a service user."""
-    return client.users.delete_client_secret("00000000-0000-4000-8000-000000000000")
+    return client.users.delete_client_secret("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def export_data(client: Client) -> TransferFile:
@@ -2545,17 +2545,17 @@ def start_import_data(client: Client) -> TransferOperation:
 
 def get_operation(client: Client) -> TransferOperation:
     """Tells how far an export or import is that runs by itself."""
-    return client.administration.get_operation("00000000-0000-4000-8000-000000000000")
+    return client.administration.get_operation("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def cancel_operation(client: Client) -> TransferOperation:
     """Cancels an export or import that runs by itself."""
-    return client.administration.cancel_operation("00000000-0000-4000-8000-000000000000")
+    return client.administration.cancel_operation("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def get_operation_result(client: Client) -> TransferFile:
     """Returns what an operation exported."""
-    return client.administration.get_operation_result("00000000-0000-4000-8000-000000000000")
+    return client.administration.get_operation_result("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
 def get_configuration(client: Client) -> ProviderMetadata:
@@ -2588,74 +2588,212 @@ def get_keys(client: Client) -> KeySet:
     return client.oauth.get_keys()
 
 
-#: The examples that change nothing.
-READS = [
+#: The examples that a test can run: all but those that switch features.
+ALL = [
+    create_target,
+    patch_target,
+    delete_target,
     get_target,
     search_targets,
+    rotate_signing_key,
+    test_target,
+    put_execution,
+    delete_execution,
     search_executions,
     list_available_execution_functions,
     list_available_execution_methods,
     list_available_execution_services,
     search_deliveries,
     get_delivery,
+    replay_delivery,
+    replay_deliveries,
+    create_app,
+    patch_app,
+    delete_app,
     get_app,
     search_apps,
+    activate_app,
+    deactivate_app,
+    trust_app,
+    distrust_app,
+    regenerate_secret,
+    create_app_key,
+    delete_app_key,
     search_app_keys,
+    add_totp,
+    verify_totp,
+    remove_totp,
+    add_otp_sms,
+    verify_otp_sms,
+    remove_otp_sms,
+    add_otp_email,
+    verify_otp_email,
+    remove_otp_email,
     list_authenticators,
+    create_domain,
+    patch_domain,
+    delete_domain,
     get_domain,
     search_domains,
+    set_as_primary,
+    validate,
+    set_languages,
     resolve_languages,
+    set_branding,
     resolve_branding,
     search_events,
     get_system_features,
     get_instance_features,
+    create_role,
+    patch_role,
+    delete_role,
     get_role,
     search_roles,
+    create_project_grant,
+    patch_project_grant,
+    delete_project_grant,
     get_project_grant,
     search_project_grants,
+    activate_project_grant,
+    deactivate_project_grant,
+    create_user_grant,
+    patch_user_grant,
+    delete_user_grant,
     get_user_grant,
     search_user_grants,
+    activate_user_grant,
+    deactivate_user_grant,
+    create_gitlab_idp,
+    patch_gitlab_idp,
     get_gitlab_idp,
+    create_gitlab_self_hosted_idp,
+    patch_gitlab_self_hosted_idp,
     get_gitlab_self_hosted_idp,
+    create_oidc_idp,
+    patch_oidc_idp,
     get_oidc_idp,
+    create_oauth_idp,
+    patch_oauth_idp,
     get_oauth_idp,
+    create_github_idp,
+    patch_github_idp,
     get_github_idp,
+    create_github_es_idp,
+    patch_github_es_idp,
     get_github_es_idp,
+    create_google_idp,
+    patch_google_idp,
     get_google_idp,
+    create_azure_ad_idp,
+    patch_azure_ad_idp,
     get_azure_ad_idp,
+    create_apple_idp,
+    patch_apple_idp,
     get_apple_idp,
+    delete_idp,
     search_id_ps,
+    add_idp_link,
+    remove_idp_link,
     search_idp_links,
+    create_instance,
+    patch_instance,
+    delete_instance,
     get_instance,
     search_instances,
+    limit,
+    bulk_limit,
+    create_membership,
+    patch_membership,
+    delete_membership,
     get_membership,
     search_memberships,
     list_available_roles,
     search_messages,
     get_message,
+    replay_message,
+    create_organization,
+    patch_organization,
+    delete_organization,
     get_organization,
     search_organizations,
+    activate_organization,
+    deactivate_organization,
+    set_as_instance_default,
     get_instance_default,
+    create_project,
+    patch_project,
+    delete_project,
     get_project,
     search_projects,
+    activate_project,
+    deactivate_project,
+    create_user_schema,
+    patch_user_schema,
+    delete_user_schema,
     get_user_schema,
     search_user_schemas,
+    activate_user_schema,
+    deactivate_user_schema,
+    create_session,
+    patch_session,
+    delete_session,
     get_session,
     search_sessions,
+    prove_session,
+    end_session,
+    set_message_text,
     resolve_message_text,
+    preview_message_text,
+    create_sms_provider,
+    patch_sms_provider,
     get_sms_provider,
+    delete_sms_provider,
     search_sms_providers,
+    activate_sms_provider,
+    deactivate_sms_provider,
+    test_sms_provider,
+    rotate_sms_provider_signing_key,
+    create_smtp_provider,
+    patch_smtp_provider,
     get_smtp_provider,
+    delete_smtp_provider,
     search_smtp_providers,
+    activate_smtp_provider,
+    deactivate_smtp_provider,
+    test_smtp_provider,
+    rotate_smtp_provider_signing_key,
+    create_user,
+    patch_user,
+    delete_user,
     get_user,
     search_users,
+    deactivate_user,
+    activate_user,
+    lock_user,
+    unlock_user,
+    set_password,
+    set_user_metadata,
+    delete_user_metadata,
     search_user_metadata,
+    create_personal_access_token,
+    delete_personal_access_token,
     search_personal_access_tokens,
+    create_machine_key,
+    delete_machine_key,
     search_machine_keys,
+    set_client_secret,
+    delete_client_secret,
+    export_data,
+    start_export_data,
+    import_data,
+    start_import_data,
     get_operation,
+    cancel_operation,
     get_operation_result,
     get_configuration,
+    token,
     introspect,
     get_user_info,
+    revoke,
     get_keys,
 ]

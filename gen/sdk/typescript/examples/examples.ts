@@ -15,7 +15,7 @@ export async function createTarget(client: WritClient) {
 
 /** Changes the fields of a target that are present. */
 export async function patchTarget(client: WritClient) {
-  return await client.actions.patchTarget("00000000-0000-4000-8000-000000000000", {
+  return await client.actions.patchTarget("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", {
     name: "Audit log",
     restWebhook: { url: "https://hooks.example.com/audit" },
     timeout: "10s",
@@ -25,12 +25,12 @@ export async function patchTarget(client: WritClient) {
 
 /** Deletes a target and removes it from every execution that referenced it. */
 export async function deleteTarget(client: WritClient) {
-  return await client.actions.deleteTarget("00000000-0000-4000-8000-000000000000");
+  return await client.actions.deleteTarget("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Reads one target. */
 export async function getTarget(client: WritClient) {
-  return await client.actions.getTarget("00000000-0000-4000-8000-000000000000");
+  return await client.actions.getTarget("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Searches the targets of the instance. */
@@ -40,12 +40,12 @@ export async function searchTargets(client: WritClient) {
 
 /** Makes a new key to sign calls to a target with. */
 export async function rotateSigningKey(client: WritClient) {
-  return await client.actions.rotateSigningKey("00000000-0000-4000-8000-000000000000", { overlap: "10s" });
+  return await client.actions.rotateSigningKey("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { overlap: "10s" });
 }
 
 /** Calls a target once with a sample of what a condition sends, and answers with what came back. */
 export async function testTarget(client: WritClient) {
-  return await client.actions.testTarget("00000000-0000-4000-8000-000000000000", { request: { method: "/writ.action.v3alpha.ServiceActions/CreateTarget" } });
+  return await client.actions.testTarget("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { request: { method: "/writ.action.v3alpha.ServiceActions/CreateTarget" } });
 }
 
 /** Creates the execution of a condition (201) or replaces its targets and includes (200). */
@@ -59,7 +59,7 @@ export async function putExecution(client: WritClient) {
 
 /** Deletes an execution and removes it from every execution that included it. */
 export async function deleteExecution(client: WritClient) {
-  return await client.actions.deleteExecution("00000000-0000-4000-8000-000000000000");
+  return await client.actions.deleteExecution("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Searches the executions of the instance, sorted by creation date. */
@@ -97,12 +97,12 @@ export async function searchDeliveries(client: WritClient) {
 
 /** Reads one delivery, with the request as it was sent and what came of each attempt. */
 export async function getDelivery(client: WritClient) {
-  return await client.deliveries.getDelivery("00000000-0000-4000-8000-000000000000");
+  return await client.deliveries.getDelivery("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target. */
 export async function replayDelivery(client: WritClient) {
-  return await client.deliveries.replayDelivery("00000000-0000-4000-8000-000000000000");
+  return await client.deliveries.replayDelivery("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Sends the deliveries again that meet all filters, but those that are pending already. */
@@ -141,7 +141,7 @@ export async function createApp(client: WritClient) {
 
 /** Changes the fields of an application that are present. */
 export async function patchApp(client: WritClient) {
-  return await client.apps.patchApp("00000000-0000-4000-8000-000000000000", {
+  return await client.apps.patchApp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", {
     name: "Audit log",
     oidc: {
       redirectUris: { uris: ["https://app.example.com/callback"] },
@@ -164,12 +164,12 @@ export async function patchApp(client: WritClient) {
 
 /** Deletes an application and everything that belongs to it. */
 export async function deleteApp(client: WritClient) {
-  return await client.apps.deleteApp("00000000-0000-4000-8000-000000000000");
+  return await client.apps.deleteApp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Reads one application. */
 export async function getApp(client: WritClient) {
-  return await client.apps.getApp("00000000-0000-4000-8000-000000000000");
+  return await client.apps.getApp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Searches applications. */
@@ -179,32 +179,32 @@ export async function searchApps(client: WritClient) {
 
 /** Makes an inactive application active again. */
 export async function activateApp(client: WritClient) {
-  return await client.apps.activateApp("00000000-0000-4000-8000-000000000000");
+  return await client.apps.activateApp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Makes an application inactive: it stays, but nothing can use it. */
 export async function deactivateApp(client: WritClient) {
-  return await client.apps.deactivateApp("00000000-0000-4000-8000-000000000000");
+  return await client.apps.deactivateApp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Trusts an application with the rights of those who sign in to it. */
 export async function trustApp(client: WritClient) {
-  return await client.apps.trustApp("00000000-0000-4000-8000-000000000000");
+  return await client.apps.trustApp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Trusts an application no longer, its tokens of before included. */
 export async function distrustApp(client: WritClient) {
-  return await client.apps.distrustApp("00000000-0000-4000-8000-000000000000");
+  return await client.apps.distrustApp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Makes a new client secret. */
 export async function regenerateSecret(client: WritClient) {
-  return await client.apps.regenerateSecret("00000000-0000-4000-8000-000000000000", { overlap: "10s" });
+  return await client.apps.regenerateSecret("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { overlap: "10s" });
 }
 
 /** Makes a key of an application, or registers its own. */
 export async function createAppKey(client: WritClient) {
-  return await client.apps.createAppKey("00000000-0000-4000-8000-000000000000", {
+  return await client.apps.createAppKey("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", {
     expirationDate: "2030-01-31T12:00:00Z",
     publicKey: "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n",
   });
@@ -212,64 +212,64 @@ export async function createAppKey(client: WritClient) {
 
 /** Deletes a key and everything that belongs to it. */
 export async function deleteAppKey(client: WritClient) {
-  return await client.apps.deleteAppKey("00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000");
+  return await client.apps.deleteAppKey("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Searches keys. */
 export async function searchAppKeys(client: WritClient) {
-  return await client.apps.searchAppKeys("00000000-0000-4000-8000-000000000000", [
+  return await client.apps.searchAppKeys("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", [
     { inIds: { ids: ["019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"], method: ListFilterMethod.IN } },
   ], { limit: 10, asc: true });
 }
 
 /** Adds an authenticator app to a user. */
 export async function addTotp(client: WritClient) {
-  return await client.userAuthenticators.addTotp("00000000-0000-4000-8000-000000000000");
+  return await client.userAuthenticators.addTotp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Verifies an authenticator app by its current code. */
 export async function verifyTotp(client: WritClient) {
-  return await client.userAuthenticators.verifyTotp("00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000", { code: "482913" });
+  return await client.userAuthenticators.verifyTotp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { code: "482913" });
 }
 
 /** Removes an authenticator app; it can no longer be used to authenticate. */
 export async function removeTotp(client: WritClient) {
-  return await client.userAuthenticators.removeTotp("00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000");
+  return await client.userAuthenticators.removeTotp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Adds a phone number to a user, to which one-time passwords are sent. */
 export async function addOtpSms(client: WritClient) {
-  return await client.userAuthenticators.addOtpSms("00000000-0000-4000-8000-000000000000", { number: "+41791234567", sendCode: {} });
+  return await client.userAuthenticators.addOtpSms("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { number: "+41791234567", sendCode: {} });
 }
 
 /** Verifies an OTP SMS registration by the code that the add request made. */
 export async function verifyOtpSms(client: WritClient) {
-  return await client.userAuthenticators.verifyOtpSms("00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000", { code: "482913" });
+  return await client.userAuthenticators.verifyOtpSms("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { code: "482913" });
 }
 
 /** Removes an OTP SMS registration. */
 export async function removeOtpSms(client: WritClient) {
-  return await client.userAuthenticators.removeOtpSms("00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000");
+  return await client.userAuthenticators.removeOtpSms("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Adds an e-mail address to a user, to which one-time passwords are sent. */
 export async function addOtpEmail(client: WritClient) {
-  return await client.userAuthenticators.addOtpEmail("00000000-0000-4000-8000-000000000000", { address: "ada@example.com", sendCode: {} });
+  return await client.userAuthenticators.addOtpEmail("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { address: "ada@example.com", sendCode: {} });
 }
 
 /** Verifies an OTP e-mail registration by the code that the add request made. */
 export async function verifyOtpEmail(client: WritClient) {
-  return await client.userAuthenticators.verifyOtpEmail("00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000", { code: "482913" });
+  return await client.userAuthenticators.verifyOtpEmail("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { code: "482913" });
 }
 
 /** Removes an OTP e-mail registration. */
 export async function removeOtpEmail(client: WritClient) {
-  return await client.userAuthenticators.removeOtpEmail("00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000");
+  return await client.userAuthenticators.removeOtpEmail("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Lists the authenticators of a user. */
 export async function listAuthenticators(client: WritClient) {
-  return await client.userAuthenticators.listAuthenticators("00000000-0000-4000-8000-000000000000", { limit: 10, asc: true });
+  return await client.userAuthenticators.listAuthenticators("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { limit: 10, asc: true });
 }
 
 /** Creates a domain of an organization or of the instance, as ctx says. */
@@ -279,17 +279,17 @@ export async function createDomain(client: WritClient) {
 
 /** Changes the fields of a domain that are present. */
 export async function patchDomain(client: WritClient) {
-  return await client.domains.patchDomain("00000000-0000-4000-8000-000000000000", { validationType: ValidationType.HTTP });
+  return await client.domains.patchDomain("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { validationType: ValidationType.HTTP });
 }
 
 /** Deletes a domain and everything that belongs to it. */
 export async function deleteDomain(client: WritClient) {
-  return await client.domains.deleteDomain("00000000-0000-4000-8000-000000000000");
+  return await client.domains.deleteDomain("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Reads one domain. */
 export async function getDomain(client: WritClient) {
-  return await client.domains.getDomain("00000000-0000-4000-8000-000000000000");
+  return await client.domains.getDomain("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Searches domains. */
@@ -299,12 +299,12 @@ export async function searchDomains(client: WritClient) {
 
 /** Makes a validated domain the primary one of its owner. */
 export async function setAsPrimary(client: WritClient) {
-  return await client.domains.setAsPrimary("00000000-0000-4000-8000-000000000000");
+  return await client.domains.setAsPrimary("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Checks that the claim to a domain is proven: by a TXT record or a file with the token of the domain. */
 export async function validate(client: WritClient) {
-  return await client.domains.validate("00000000-0000-4000-8000-000000000000");
+  return await client.domains.validate("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Sets the settings that are present; an empty language or list takes the context's own word back, so that the parent's counts again. */
@@ -406,17 +406,17 @@ export async function createRole(client: WritClient) {
 
 /** Changes the fields of a role that are present. */
 export async function patchRole(client: WritClient) {
-  return await client.grants.patchRole("00000000-0000-4000-8000-000000000000", { displayName: "display name", group: "target" });
+  return await client.grants.patchRole("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { displayName: "display name", group: "target" });
 }
 
 /** Deletes a role. */
 export async function deleteRole(client: WritClient) {
-  return await client.grants.deleteRole("00000000-0000-4000-8000-000000000000");
+  return await client.grants.deleteRole("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Reads one role. */
 export async function getRole(client: WritClient) {
-  return await client.grants.getRole("00000000-0000-4000-8000-000000000000");
+  return await client.grants.getRole("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Searches roles. */
@@ -435,17 +435,17 @@ export async function createProjectGrant(client: WritClient) {
 
 /** Changes the roles of a project grant. */
 export async function patchProjectGrant(client: WritClient) {
-  return await client.grants.patchProjectGrant("00000000-0000-4000-8000-000000000000", { roleKeys: { keys: ["editor"] } });
+  return await client.grants.patchProjectGrant("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { roleKeys: { keys: ["editor"] } });
 }
 
 /** Deletes a project grant with the user grants that were made under it. */
 export async function deleteProjectGrant(client: WritClient) {
-  return await client.grants.deleteProjectGrant("00000000-0000-4000-8000-000000000000");
+  return await client.grants.deleteProjectGrant("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Reads one project grant. */
 export async function getProjectGrant(client: WritClient) {
-  return await client.grants.getProjectGrant("00000000-0000-4000-8000-000000000000");
+  return await client.grants.getProjectGrant("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Searches project grants, those of one's projects and those to one's organizations. */
@@ -455,12 +455,12 @@ export async function searchProjectGrants(client: WritClient) {
 
 /** Makes an inactive project grant active again. */
 export async function activateProjectGrant(client: WritClient) {
-  return await client.grants.activateProjectGrant("00000000-0000-4000-8000-000000000000");
+  return await client.grants.activateProjectGrant("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Makes a project grant inactive: it stays, but nothing can use it. */
 export async function deactivateProjectGrant(client: WritClient) {
-  return await client.grants.deactivateProjectGrant("00000000-0000-4000-8000-000000000000");
+  return await client.grants.deactivateProjectGrant("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Gives a user roles of a project. */
@@ -475,17 +475,17 @@ export async function createUserGrant(client: WritClient) {
 
 /** Changes the fields of a user grant that are present. */
 export async function patchUserGrant(client: WritClient) {
-  return await client.grants.patchUserGrant("00000000-0000-4000-8000-000000000000", { roleKeys: { keys: ["editor"] } });
+  return await client.grants.patchUserGrant("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { roleKeys: { keys: ["editor"] } });
 }
 
 /** Takes all roles of a user grant away. */
 export async function deleteUserGrant(client: WritClient) {
-  return await client.grants.deleteUserGrant("00000000-0000-4000-8000-000000000000");
+  return await client.grants.deleteUserGrant("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Reads one user grant. */
 export async function getUserGrant(client: WritClient) {
-  return await client.grants.getUserGrant("00000000-0000-4000-8000-000000000000");
+  return await client.grants.getUserGrant("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Searches user grants. */
@@ -495,12 +495,12 @@ export async function searchUserGrants(client: WritClient) {
 
 /** Makes an inactive user grant active again. */
 export async function activateUserGrant(client: WritClient) {
-  return await client.grants.activateUserGrant("00000000-0000-4000-8000-000000000000");
+  return await client.grants.activateUserGrant("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Makes a user grant inactive: it stays, but nothing can use it. */
 export async function deactivateUserGrant(client: WritClient) {
-  return await client.grants.deactivateUserGrant("00000000-0000-4000-8000-000000000000");
+  return await client.grants.deactivateUserGrant("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Makes GitLab an identity provider of the context. */
@@ -523,7 +523,7 @@ export async function createGitlabIdp(client: WritClient) {
 
 /** Changes the fields that are present. */
 export async function patchGitlabIdp(client: WritClient) {
-  return await client.identityProviders.patchGitlabIdp("00000000-0000-4000-8000-000000000000", {
+  return await client.identityProviders.patchGitlabIdp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", {
     idp: {
       name: "Audit log",
       statePolicy: StatePolicy.ACTIVATE,
@@ -541,7 +541,7 @@ export async function patchGitlabIdp(client: WritClient) {
 
 /** Reads one identity provider of this type. */
 export async function getGitlabIdp(client: WritClient) {
-  return await client.identityProviders.getGitlabIdp("00000000-0000-4000-8000-000000000000");
+  return await client.identityProviders.getGitlabIdp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Makes a GitLab of one's own an identity provider of the context. */
@@ -569,7 +569,7 @@ export async function createGitlabSelfHostedIdp(client: WritClient) {
 
 /** Changes the fields that are present. */
 export async function patchGitlabSelfHostedIdp(client: WritClient) {
-  return await client.identityProviders.patchGitlabSelfHostedIdp("00000000-0000-4000-8000-000000000000", {
+  return await client.identityProviders.patchGitlabSelfHostedIdp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", {
     idp: {
       name: "Audit log",
       statePolicy: StatePolicy.ACTIVATE,
@@ -592,7 +592,7 @@ export async function patchGitlabSelfHostedIdp(client: WritClient) {
 
 /** Reads one identity provider of this type. */
 export async function getGitlabSelfHostedIdp(client: WritClient) {
-  return await client.identityProviders.getGitlabSelfHostedIdp("00000000-0000-4000-8000-000000000000");
+  return await client.identityProviders.getGitlabSelfHostedIdp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Makes any OpenID provider an identity provider of the context. */
@@ -621,7 +621,7 @@ export async function createOidcIdp(client: WritClient) {
 
 /** Changes the fields that are present. */
 export async function patchOidcIdp(client: WritClient) {
-  return await client.identityProviders.patchOidcIdp("00000000-0000-4000-8000-000000000000", {
+  return await client.identityProviders.patchOidcIdp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", {
     idp: {
       name: "Audit log",
       statePolicy: StatePolicy.ACTIVATE,
@@ -645,7 +645,7 @@ export async function patchOidcIdp(client: WritClient) {
 
 /** Reads one identity provider of this type. */
 export async function getOidcIdp(client: WritClient) {
-  return await client.identityProviders.getOidcIdp("00000000-0000-4000-8000-000000000000");
+  return await client.identityProviders.getOidcIdp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Makes any OAuth 2.0 server that tells who the user is an identity provider of the context. */
@@ -676,7 +676,7 @@ export async function createOauthIdp(client: WritClient) {
 
 /** Changes the fields that are present. */
 export async function patchOauthIdp(client: WritClient) {
-  return await client.identityProviders.patchOauthIdp("00000000-0000-4000-8000-000000000000", {
+  return await client.identityProviders.patchOauthIdp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", {
     idp: {
       name: "Audit log",
       statePolicy: StatePolicy.ACTIVATE,
@@ -702,7 +702,7 @@ export async function patchOauthIdp(client: WritClient) {
 
 /** Reads one identity provider of this type. */
 export async function getOauthIdp(client: WritClient) {
-  return await client.identityProviders.getOauthIdp("00000000-0000-4000-8000-000000000000");
+  return await client.identityProviders.getOauthIdp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Makes GitHub an identity provider of the context. */
@@ -725,7 +725,7 @@ export async function createGithubIdp(client: WritClient) {
 
 /** Changes the fields that are present. */
 export async function patchGithubIdp(client: WritClient) {
-  return await client.identityProviders.patchGithubIdp("00000000-0000-4000-8000-000000000000", {
+  return await client.identityProviders.patchGithubIdp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", {
     idp: {
       name: "Audit log",
       statePolicy: StatePolicy.ACTIVATE,
@@ -743,7 +743,7 @@ export async function patchGithubIdp(client: WritClient) {
 
 /** Reads one identity provider of this type. */
 export async function getGithubIdp(client: WritClient) {
-  return await client.identityProviders.getGithubIdp("00000000-0000-4000-8000-000000000000");
+  return await client.identityProviders.getGithubIdp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Makes a GitHub Enterprise Server an identity provider of the context. */
@@ -773,7 +773,7 @@ export async function createGithubEsIdp(client: WritClient) {
 
 /** Changes the fields that are present. */
 export async function patchGithubEsIdp(client: WritClient) {
-  return await client.identityProviders.patchGithubEsIdp("00000000-0000-4000-8000-000000000000", {
+  return await client.identityProviders.patchGithubEsIdp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", {
     idp: {
       name: "Audit log",
       statePolicy: StatePolicy.ACTIVATE,
@@ -798,7 +798,7 @@ export async function patchGithubEsIdp(client: WritClient) {
 
 /** Reads one identity provider of this type. */
 export async function getGithubEsIdp(client: WritClient) {
-  return await client.identityProviders.getGithubEsIdp("00000000-0000-4000-8000-000000000000");
+  return await client.identityProviders.getGithubEsIdp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Makes Google an identity provider of the context. */
@@ -821,7 +821,7 @@ export async function createGoogleIdp(client: WritClient) {
 
 /** Changes the fields that are present. */
 export async function patchGoogleIdp(client: WritClient) {
-  return await client.identityProviders.patchGoogleIdp("00000000-0000-4000-8000-000000000000", {
+  return await client.identityProviders.patchGoogleIdp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", {
     idp: {
       name: "Audit log",
       statePolicy: StatePolicy.ACTIVATE,
@@ -839,7 +839,7 @@ export async function patchGoogleIdp(client: WritClient) {
 
 /** Reads one identity provider of this type. */
 export async function getGoogleIdp(client: WritClient) {
-  return await client.identityProviders.getGoogleIdp("00000000-0000-4000-8000-000000000000");
+  return await client.identityProviders.getGoogleIdp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Makes Microsoft Entra ID an identity provider of the context. */
@@ -868,7 +868,7 @@ export async function createAzureAdIdp(client: WritClient) {
 
 /** Changes the fields that are present. */
 export async function patchAzureAdIdp(client: WritClient) {
-  return await client.identityProviders.patchAzureAdIdp("00000000-0000-4000-8000-000000000000", {
+  return await client.identityProviders.patchAzureAdIdp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", {
     idp: {
       name: "Audit log",
       statePolicy: StatePolicy.ACTIVATE,
@@ -892,7 +892,7 @@ export async function patchAzureAdIdp(client: WritClient) {
 
 /** Reads one identity provider of this type. */
 export async function getAzureAdIdp(client: WritClient) {
-  return await client.identityProviders.getAzureAdIdp("00000000-0000-4000-8000-000000000000");
+  return await client.identityProviders.getAzureAdIdp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Makes Apple an identity provider of the context. */
@@ -921,7 +921,7 @@ export async function createAppleIdp(client: WritClient) {
 
 /** Changes the fields that are present. */
 export async function patchAppleIdp(client: WritClient) {
-  return await client.identityProviders.patchAppleIdp("00000000-0000-4000-8000-000000000000", {
+  return await client.identityProviders.patchAppleIdp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", {
     idp: {
       name: "Audit log",
       statePolicy: StatePolicy.ACTIVATE,
@@ -945,12 +945,12 @@ export async function patchAppleIdp(client: WritClient) {
 
 /** Reads one identity provider of this type. */
 export async function getAppleIdp(client: WritClient) {
-  return await client.identityProviders.getAppleIdp("00000000-0000-4000-8000-000000000000");
+  return await client.identityProviders.getAppleIdp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Deletes an identity provider of any type, where it is defined: nobody signs in with it any more, and the links of users go with it. */
 export async function deleteIdp(client: WritClient) {
-  return await client.identityProviders.deleteIdp("00000000-0000-4000-8000-000000000000");
+  return await client.identityProviders.deleteIdp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Searches identity providers of all types: those of the context, those that it inherits, and those of contexts below it that the caller may read. */
@@ -960,7 +960,7 @@ export async function searchIdPs(client: WritClient) {
 
 /** Links an account at an identity provider to a human user. */
 export async function addIdpLink(client: WritClient) {
-  return await client.userIdpLinks.addIdpLink("00000000-0000-4000-8000-000000000000", {
+  return await client.userIdpLinks.addIdpLink("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", {
     idpId: "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
     externalUserId: "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
     externalUsername: "external username",
@@ -969,12 +969,12 @@ export async function addIdpLink(client: WritClient) {
 
 /** Removes a link. */
 export async function removeIdpLink(client: WritClient) {
-  return await client.userIdpLinks.removeIdpLink("00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000");
+  return await client.userIdpLinks.removeIdpLink("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Searches the links of a user. */
 export async function searchIdpLinks(client: WritClient) {
-  return await client.userIdpLinks.searchIdpLinks("00000000-0000-4000-8000-000000000000", [{ idpId: { id: "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42" } }], { limit: 10, asc: true });
+  return await client.userIdpLinks.searchIdpLinks("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", [{ idpId: { id: "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42" } }], { limit: 10, asc: true });
 }
 
 /** Creates an instance with its primary domain and a default organization, and an owner where one is asked for. */
@@ -993,7 +993,7 @@ export async function createInstance(client: WritClient) {
 
 /** Changes the fields of an instance that are present. */
 export async function patchInstance(client: WritClient) {
-  return await client.instances.patchInstance("00000000-0000-4000-8000-000000000000", {
+  return await client.instances.patchInstance("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", {
     name: "Audit log",
     allowRegistration: true,
     smtpSenderAddressMatchesInstanceDomain: true,
@@ -1002,12 +1002,12 @@ export async function patchInstance(client: WritClient) {
 
 /** Deletes an instance and everything that belongs to it. */
 export async function deleteInstance(client: WritClient) {
-  return await client.instances.deleteInstance("00000000-0000-4000-8000-000000000000");
+  return await client.instances.deleteInstance("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Reads one instance. */
 export async function getInstance(client: WritClient) {
-  return await client.instances.getInstance("00000000-0000-4000-8000-000000000000");
+  return await client.instances.getInstance("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Searches instances. */
@@ -1017,7 +1017,7 @@ export async function searchInstances(client: WritClient) {
 
 /** Sets the limits of an instance that are present. */
 export async function limit(client: WritClient) {
-  return await client.instances.limit("00000000-0000-4000-8000-000000000000", { block: true, auditLogRetention: "10s" });
+  return await client.instances.limit("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { block: true, auditLogRetention: "10s" });
 }
 
 /** Sets the limits of several instances: of all of them or, when one does not exist, of none. */
@@ -1041,17 +1041,17 @@ export async function createMembership(client: WritClient) {
 
 /** Changes the fields of a membership that are present. */
 export async function patchMembership(client: WritClient) {
-  return await client.memberships.patchMembership("00000000-0000-4000-8000-000000000000", { roles: ["ORG_OWNER"] });
+  return await client.memberships.patchMembership("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { roles: ["ORG_OWNER"] });
 }
 
 /** Deletes a membership and everything that belongs to it. */
 export async function deleteMembership(client: WritClient) {
-  return await client.memberships.deleteMembership("00000000-0000-4000-8000-000000000000");
+  return await client.memberships.deleteMembership("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Reads one membership. */
 export async function getMembership(client: WritClient) {
-  return await client.memberships.getMembership("00000000-0000-4000-8000-000000000000");
+  return await client.memberships.getMembership("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Searches memberships. */
@@ -1073,12 +1073,12 @@ export async function searchMessages(client: WritClient) {
 
 /** Reads one message, with what came of each attempt. */
 export async function getMessage(client: WritClient) {
-  return await client.messages.getMessage("00000000-0000-4000-8000-000000000000");
+  return await client.messages.getMessage("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Sends a dead message again, through the provider that is active now. */
 export async function replayMessage(client: WritClient) {
-  return await client.messages.replayMessage("00000000-0000-4000-8000-000000000000");
+  return await client.messages.replayMessage("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Creates an organization with a default domain, <name>.<primary domain of the instance>. */
@@ -1088,17 +1088,17 @@ export async function createOrganization(client: WritClient) {
 
 /** Changes the fields of an organization that are present. */
 export async function patchOrganization(client: WritClient) {
-  return await client.organizations.patchOrganization("00000000-0000-4000-8000-000000000000", { name: "Audit log" });
+  return await client.organizations.patchOrganization("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { name: "Audit log" });
 }
 
 /** Deletes an organization and everything that belongs to it. */
 export async function deleteOrganization(client: WritClient) {
-  return await client.organizations.deleteOrganization("00000000-0000-4000-8000-000000000000");
+  return await client.organizations.deleteOrganization("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Reads one organization. */
 export async function getOrganization(client: WritClient) {
-  return await client.organizations.getOrganization("00000000-0000-4000-8000-000000000000");
+  return await client.organizations.getOrganization("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Searches organizations. */
@@ -1108,17 +1108,17 @@ export async function searchOrganizations(client: WritClient) {
 
 /** Makes an inactive organization active again. */
 export async function activateOrganization(client: WritClient) {
-  return await client.organizations.activateOrganization("00000000-0000-4000-8000-000000000000");
+  return await client.organizations.activateOrganization("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Makes an organization inactive: it stays, but nothing can use it. */
 export async function deactivateOrganization(client: WritClient) {
-  return await client.organizations.deactivateOrganization("00000000-0000-4000-8000-000000000000");
+  return await client.organizations.deactivateOrganization("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Makes an organization the default of its instance: where users and projects are created when a call names no organization. */
 export async function setAsInstanceDefault(client: WritClient) {
-  return await client.organizations.setAsInstanceDefault("00000000-0000-4000-8000-000000000000");
+  return await client.organizations.setAsInstanceDefault("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Reads the default organization of the instance. */
@@ -1139,7 +1139,7 @@ export async function createProject(client: WritClient) {
 
 /** Changes the fields of a project that are present. */
 export async function patchProject(client: WritClient) {
-  return await client.projects.patchProject("00000000-0000-4000-8000-000000000000", {
+  return await client.projects.patchProject("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", {
     name: "Audit log",
     projectRoleAssertion: true,
     projectRoleCheck: true,
@@ -1149,12 +1149,12 @@ export async function patchProject(client: WritClient) {
 
 /** Deletes a project and everything that belongs to it. */
 export async function deleteProject(client: WritClient) {
-  return await client.projects.deleteProject("00000000-0000-4000-8000-000000000000");
+  return await client.projects.deleteProject("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Reads one project. */
 export async function getProject(client: WritClient) {
-  return await client.projects.getProject("00000000-0000-4000-8000-000000000000");
+  return await client.projects.getProject("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Searches projects. */
@@ -1164,12 +1164,12 @@ export async function searchProjects(client: WritClient) {
 
 /** Makes an inactive project active again. */
 export async function activateProject(client: WritClient) {
-  return await client.projects.activateProject("00000000-0000-4000-8000-000000000000");
+  return await client.projects.activateProject("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Makes a project inactive: it stays, but nothing can use it. */
 export async function deactivateProject(client: WritClient) {
-  return await client.projects.deactivateProject("00000000-0000-4000-8000-000000000000");
+  return await client.projects.deactivateProject("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Creates a user schema. */
@@ -1183,7 +1183,7 @@ export async function createUserSchema(client: WritClient) {
 
 /** Changes the fields of a user schema that are present. */
 export async function patchUserSchema(client: WritClient) {
-  return await client.userSchemas.patchUserSchema("00000000-0000-4000-8000-000000000000", {
+  return await client.userSchemas.patchUserSchema("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", {
     type: "type",
     schema: { type: "object", properties: { nickname: { type: "string" } } },
     possibleAuthenticators: { types: [AuthenticatorType.USERNAME] },
@@ -1192,12 +1192,12 @@ export async function patchUserSchema(client: WritClient) {
 
 /** Deletes a user schema that no user has. */
 export async function deleteUserSchema(client: WritClient) {
-  return await client.userSchemas.deleteUserSchema("00000000-0000-4000-8000-000000000000");
+  return await client.userSchemas.deleteUserSchema("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Reads one user schema. */
 export async function getUserSchema(client: WritClient) {
-  return await client.userSchemas.getUserSchema("00000000-0000-4000-8000-000000000000");
+  return await client.userSchemas.getUserSchema("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Searches user schemas. */
@@ -1207,12 +1207,12 @@ export async function searchUserSchemas(client: WritClient) {
 
 /** Makes an inactive user schema active again. */
 export async function activateUserSchema(client: WritClient) {
-  return await client.userSchemas.activateUserSchema("00000000-0000-4000-8000-000000000000");
+  return await client.userSchemas.activateUserSchema("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Makes a user schema inactive: it stays, but nothing can use it. */
 export async function deactivateUserSchema(client: WritClient) {
-  return await client.userSchemas.deactivateUserSchema("00000000-0000-4000-8000-000000000000");
+  return await client.userSchemas.deactivateUserSchema("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Creates a session. */
@@ -1241,7 +1241,7 @@ export async function createSession(client: WritClient) {
 
 /** Adds checks and challenges to a session, or changes its metadata or lifetime. */
 export async function patchSession(client: WritClient) {
-  return await client.sessions.patchSession("00000000-0000-4000-8000-000000000000", {
+  return await client.sessions.patchSession("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", {
     checks: {
       user: { userId: "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42" },
       password: { password: "password" },
@@ -1261,12 +1261,12 @@ export async function patchSession(client: WritClient) {
 
 /** Ends a session. */
 export async function deleteSession(client: WritClient) {
-  return await client.sessions.deleteSession("00000000-0000-4000-8000-000000000000");
+  return await client.sessions.deleteSession("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Reads one session. */
 export async function getSession(client: WritClient) {
-  return await client.sessions.getSession("00000000-0000-4000-8000-000000000000");
+  return await client.sessions.getSession("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Searches sessions, expired ones too. */
@@ -1278,12 +1278,12 @@ export async function searchSessions(client: WritClient) {
 
 /** Reads a session by its token, whoever the caller is. */
 export async function proveSession(client: WritClient) {
-  return await client.sessions.proveSession("00000000-0000-4000-8000-000000000000", { sessionToken: "session token" });
+  return await client.sessions.proveSession("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { sessionToken: "session token" });
 }
 
 /** Ends a session by its token, whoever the caller is. */
 export async function endSession(client: WritClient) {
-  return await client.sessions.endSession("00000000-0000-4000-8000-000000000000", { sessionToken: "session token" });
+  return await client.sessions.endSession("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { sessionToken: "session token" });
 }
 
 /** Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again. */
@@ -1293,7 +1293,7 @@ export async function setMessageText(client: WritClient) {
     preheader: "preheader",
     title: "title",
     greeting: "greeting",
-    text: "Open this page to go on:\n\n{{.Link}}",
+    text: "This code proves that the address is yours:\n\n{{.Code}}",
     buttonText: "button text",
     footer: "footer",
   });
@@ -1311,7 +1311,7 @@ export async function previewMessageText(client: WritClient) {
     preheader: "preheader",
     title: "title",
     greeting: "greeting",
-    text: "Open this page to go on:\n\n{{.Link}}",
+    text: "This code proves that the address is yours:\n\n{{.Code}}",
     buttonText: "button text",
     footer: "footer",
   });
@@ -1332,7 +1332,7 @@ export async function createSmsProvider(client: WritClient) {
 
 /** Changes the fields that are present. */
 export async function patchSmsProvider(client: WritClient) {
-  return await client.smsProviders.patchSmsProvider("00000000-0000-4000-8000-000000000000", {
+  return await client.smsProviders.patchSmsProvider("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", {
     name: "Audit log",
     description: "description",
     twilio: {
@@ -1346,12 +1346,12 @@ export async function patchSmsProvider(client: WritClient) {
 
 /** Reads a provider. */
 export async function getSmsProvider(client: WritClient) {
-  return await client.smsProviders.getSmsProvider("00000000-0000-4000-8000-000000000000");
+  return await client.smsProviders.getSmsProvider("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Deletes a provider, where it is defined. */
 export async function deleteSmsProvider(client: WritClient) {
-  return await client.smsProviders.deleteSmsProvider("00000000-0000-4000-8000-000000000000");
+  return await client.smsProviders.deleteSmsProvider("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read. */
@@ -1363,22 +1363,22 @@ export async function searchSmsProviders(client: WritClient) {
 
 /** Has a context send its text messages through this provider: it becomes active there, and all others that are active there inactive. */
 export async function activateSmsProvider(client: WritClient) {
-  return await client.smsProviders.activateSmsProvider("00000000-0000-4000-8000-000000000000");
+  return await client.smsProviders.activateSmsProvider("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Has a context not send its text messages through this provider. */
 export async function deactivateSmsProvider(client: WritClient) {
-  return await client.smsProviders.deactivateSmsProvider("00000000-0000-4000-8000-000000000000");
+  return await client.smsProviders.deactivateSmsProvider("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Sends one text message through this provider, active or not, and answers what came of it. */
 export async function testSmsProvider(client: WritClient) {
-  return await client.smsProviders.testSmsProvider("00000000-0000-4000-8000-000000000000", { recipient: "+41791234567" });
+  return await client.smsProviders.testSmsProvider("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { recipient: "+41791234567" });
 }
 
 /** Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined. */
 export async function rotateSmsProviderSigningKey(client: WritClient) {
-  return await client.smsProviders.rotateSmsProviderSigningKey("00000000-0000-4000-8000-000000000000", { overlap: "10s" });
+  return await client.smsProviders.rotateSmsProviderSigningKey("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { overlap: "10s" });
 }
 
 /** Makes a provider of the context. */
@@ -1407,7 +1407,7 @@ export async function createSmtpProvider(client: WritClient) {
 
 /** Changes the fields that are present. */
 export async function patchSmtpProvider(client: WritClient) {
-  return await client.smtpProviders.patchSmtpProvider("00000000-0000-4000-8000-000000000000", {
+  return await client.smtpProviders.patchSmtpProvider("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", {
     name: "Audit log",
     description: "description",
     senderAddress: "no-reply@example.com",
@@ -1432,12 +1432,12 @@ export async function patchSmtpProvider(client: WritClient) {
 
 /** Reads a provider. */
 export async function getSmtpProvider(client: WritClient) {
-  return await client.smtpProviders.getSmtpProvider("00000000-0000-4000-8000-000000000000");
+  return await client.smtpProviders.getSmtpProvider("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Deletes a provider, where it is defined. */
 export async function deleteSmtpProvider(client: WritClient) {
-  return await client.smtpProviders.deleteSmtpProvider("00000000-0000-4000-8000-000000000000");
+  return await client.smtpProviders.deleteSmtpProvider("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read. */
@@ -1449,22 +1449,22 @@ export async function searchSmtpProviders(client: WritClient) {
 
 /** Has a context send its e-mails through this provider: it becomes active there, and all others that are active there inactive. */
 export async function activateSmtpProvider(client: WritClient) {
-  return await client.smtpProviders.activateSmtpProvider("00000000-0000-4000-8000-000000000000");
+  return await client.smtpProviders.activateSmtpProvider("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Has a context not send its e-mails through this provider. */
 export async function deactivateSmtpProvider(client: WritClient) {
-  return await client.smtpProviders.deactivateSmtpProvider("00000000-0000-4000-8000-000000000000");
+  return await client.smtpProviders.deactivateSmtpProvider("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Sends one e-mail through this provider, active or not, and answers what came of it. */
 export async function testSmtpProvider(client: WritClient) {
-  return await client.smtpProviders.testSmtpProvider("00000000-0000-4000-8000-000000000000", { recipient: "ada@example.com" });
+  return await client.smtpProviders.testSmtpProvider("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { recipient: "ada@example.com" });
 }
 
 /** Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined. */
 export async function rotateSmtpProviderSigningKey(client: WritClient) {
-  return await client.smtpProviders.rotateSmtpProviderSigningKey("00000000-0000-4000-8000-000000000000", { overlap: "10s" });
+  return await client.smtpProviders.rotateSmtpProviderSigningKey("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { overlap: "10s" });
 }
 
 /** Creates a user in an organization. */
@@ -1505,7 +1505,7 @@ export async function createUser(client: WritClient) {
 
 /** Changes the fields of a user that are present. */
 export async function patchUser(client: WritClient) {
-  return await client.users.patchUser("00000000-0000-4000-8000-000000000000", {
+  return await client.users.patchUser("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", {
     username: "ada",
     human: {
       profile: {
@@ -1540,12 +1540,12 @@ export async function patchUser(client: WritClient) {
 
 /** Deletes a user and everything that belongs to it. */
 export async function deleteUser(client: WritClient) {
-  return await client.users.deleteUser("00000000-0000-4000-8000-000000000000");
+  return await client.users.deleteUser("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Reads one user. */
 export async function getUser(client: WritClient) {
-  return await client.users.getUser("00000000-0000-4000-8000-000000000000");
+  return await client.users.getUser("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Searches users. */
@@ -1557,27 +1557,27 @@ export async function searchUsers(client: WritClient) {
 
 /** Makes an active or locked user inactive: it stays, but cannot act. */
 export async function deactivateUser(client: WritClient) {
-  return await client.users.deactivateUser("00000000-0000-4000-8000-000000000000");
+  return await client.users.deactivateUser("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Makes an inactive user active again. */
 export async function activateUser(client: WritClient) {
-  return await client.users.activateUser("00000000-0000-4000-8000-000000000000");
+  return await client.users.activateUser("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Locks an active user out, for example after an attack on it. */
 export async function lockUser(client: WritClient) {
-  return await client.users.lockUser("00000000-0000-4000-8000-000000000000");
+  return await client.users.lockUser("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Makes a locked user active again. */
 export async function unlockUser(client: WritClient) {
-  return await client.users.unlockUser("00000000-0000-4000-8000-000000000000");
+  return await client.users.unlockUser("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Sets the password of a human. */
 export async function setPassword(client: WritClient) {
-  return await client.users.setPassword("00000000-0000-4000-8000-000000000000", {
+  return await client.users.setPassword("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", {
     plain: "correct horse battery staple",
     changeRequired: true,
     currentPassword: "current password",
@@ -1586,39 +1586,39 @@ export async function setPassword(client: WritClient) {
 
 /** Sets the value of a key of a user's metadata. */
 export async function setUserMetadata(client: WritClient) {
-  return await client.users.setUserMetadata("00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000", { value: "c2VjcmV0" });
+  return await client.users.setUserMetadata("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { value: "c2VjcmV0" });
 }
 
 /** Deletes a key of a user's metadata. */
 export async function deleteUserMetadata(client: WritClient) {
-  return await client.users.deleteUserMetadata("00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000");
+  return await client.users.deleteUserMetadata("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Searches the metadata of a user. */
 export async function searchUserMetadata(client: WritClient) {
-  return await client.users.searchUserMetadata("00000000-0000-4000-8000-000000000000", [{ key: { text: "text", method: TextFilterMethod.EQUALS_IGNORE_CASE } }], { limit: 10, asc: true });
+  return await client.users.searchUserMetadata("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", [{ key: { text: "text", method: TextFilterMethod.EQUALS_IGNORE_CASE } }], { limit: 10, asc: true });
 }
 
 /** Creates a personal access token of a service user. */
 export async function createPersonalAccessToken(client: WritClient) {
-  return await client.users.createPersonalAccessToken("00000000-0000-4000-8000-000000000000", { name: "Audit log", expirationDate: "2030-01-31T12:00:00Z" });
+  return await client.users.createPersonalAccessToken("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { name: "Audit log", expirationDate: "2030-01-31T12:00:00Z" });
 }
 
 /** Deletes a personal access token, which is not accepted any more. */
 export async function deletePersonalAccessToken(client: WritClient) {
-  return await client.users.deletePersonalAccessToken("00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000");
+  return await client.users.deletePersonalAccessToken("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Searches the personal access tokens of a user; their values are never shown again. */
 export async function searchPersonalAccessTokens(client: WritClient) {
-  return await client.users.searchPersonalAccessTokens("00000000-0000-4000-8000-000000000000", [
+  return await client.users.searchPersonalAccessTokens("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", [
     { inIds: { ids: ["019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"], method: ListFilterMethod.IN } },
   ], { limit: 10, asc: true });
 }
 
 /** Gives a service user a key to prove its identity with. */
 export async function createMachineKey(client: WritClient) {
-  return await client.users.createMachineKey("00000000-0000-4000-8000-000000000000", {
+  return await client.users.createMachineKey("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", {
     expirationDate: "2030-01-31T12:00:00Z",
     publicKey: "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n",
     type: MachineKeyType.RSA_2048,
@@ -1627,24 +1627,24 @@ export async function createMachineKey(client: WritClient) {
 
 /** Deletes a key, which is not accepted any more. */
 export async function deleteMachineKey(client: WritClient) {
-  return await client.users.deleteMachineKey("00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000");
+  return await client.users.deleteMachineKey("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Searches the keys of a user. */
 export async function searchMachineKeys(client: WritClient) {
-  return await client.users.searchMachineKeys("00000000-0000-4000-8000-000000000000", [
+  return await client.users.searchMachineKeys("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", [
     { inIds: { ids: ["019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"], method: ListFilterMethod.IN } },
   ], { limit: 10, asc: true });
 }
 
 /** Gives a service user a new client secret, which is shown once. */
 export async function setClientSecret(client: WritClient) {
-  return await client.users.setClientSecret("00000000-0000-4000-8000-000000000000", { overlap: "10s" });
+  return await client.users.setClientSecret("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { overlap: "10s" });
 }
 
 /** Takes the client secrets from a service user. */
 export async function deleteClientSecret(client: WritClient) {
-  return await client.users.deleteClientSecret("00000000-0000-4000-8000-000000000000");
+  return await client.users.deleteClientSecret("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Exports organizations. */
@@ -1677,17 +1677,17 @@ export async function startImportData(client: WritClient) {
 
 /** Tells how far an export or import is that runs by itself. */
 export async function getOperation(client: WritClient) {
-  return await client.administration.getOperation("00000000-0000-4000-8000-000000000000");
+  return await client.administration.getOperation("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Cancels an export or import that runs by itself. */
 export async function cancelOperation(client: WritClient) {
-  return await client.administration.cancelOperation("00000000-0000-4000-8000-000000000000");
+  return await client.administration.cancelOperation("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** Returns what an operation exported. */
 export async function getOperationResult(client: WritClient) {
-  return await client.administration.getOperationResult("00000000-0000-4000-8000-000000000000");
+  return await client.administration.getOperationResult("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
 /** What the OpenID provider can do, and where. */
@@ -1720,74 +1720,212 @@ export async function getKeys(client: WritClient) {
   return await client.oauth.getKeys();
 }
 
-/** The examples that change nothing. */
-export const reads = {
+/** The examples that a test can run: all but those that switch features. */
+export const all = {
+  createTarget,
+  patchTarget,
+  deleteTarget,
   getTarget,
   searchTargets,
+  rotateSigningKey,
+  testTarget,
+  putExecution,
+  deleteExecution,
   searchExecutions,
   listAvailableExecutionFunctions,
   listAvailableExecutionMethods,
   listAvailableExecutionServices,
   searchDeliveries,
   getDelivery,
+  replayDelivery,
+  replayDeliveries,
+  createApp,
+  patchApp,
+  deleteApp,
   getApp,
   searchApps,
+  activateApp,
+  deactivateApp,
+  trustApp,
+  distrustApp,
+  regenerateSecret,
+  createAppKey,
+  deleteAppKey,
   searchAppKeys,
+  addTotp,
+  verifyTotp,
+  removeTotp,
+  addOtpSms,
+  verifyOtpSms,
+  removeOtpSms,
+  addOtpEmail,
+  verifyOtpEmail,
+  removeOtpEmail,
   listAuthenticators,
+  createDomain,
+  patchDomain,
+  deleteDomain,
   getDomain,
   searchDomains,
+  setAsPrimary,
+  validate,
+  setLanguages,
   resolveLanguages,
+  setBranding,
   resolveBranding,
   searchEvents,
   getSystemFeatures,
   getInstanceFeatures,
+  createRole,
+  patchRole,
+  deleteRole,
   getRole,
   searchRoles,
+  createProjectGrant,
+  patchProjectGrant,
+  deleteProjectGrant,
   getProjectGrant,
   searchProjectGrants,
+  activateProjectGrant,
+  deactivateProjectGrant,
+  createUserGrant,
+  patchUserGrant,
+  deleteUserGrant,
   getUserGrant,
   searchUserGrants,
+  activateUserGrant,
+  deactivateUserGrant,
+  createGitlabIdp,
+  patchGitlabIdp,
   getGitlabIdp,
+  createGitlabSelfHostedIdp,
+  patchGitlabSelfHostedIdp,
   getGitlabSelfHostedIdp,
+  createOidcIdp,
+  patchOidcIdp,
   getOidcIdp,
+  createOauthIdp,
+  patchOauthIdp,
   getOauthIdp,
+  createGithubIdp,
+  patchGithubIdp,
   getGithubIdp,
+  createGithubEsIdp,
+  patchGithubEsIdp,
   getGithubEsIdp,
+  createGoogleIdp,
+  patchGoogleIdp,
   getGoogleIdp,
+  createAzureAdIdp,
+  patchAzureAdIdp,
   getAzureAdIdp,
+  createAppleIdp,
+  patchAppleIdp,
   getAppleIdp,
+  deleteIdp,
   searchIdPs,
+  addIdpLink,
+  removeIdpLink,
   searchIdpLinks,
+  createInstance,
+  patchInstance,
+  deleteInstance,
   getInstance,
   searchInstances,
+  limit,
+  bulkLimit,
+  createMembership,
+  patchMembership,
+  deleteMembership,
   getMembership,
   searchMemberships,
   listAvailableRoles,
   searchMessages,
   getMessage,
+  replayMessage,
+  createOrganization,
+  patchOrganization,
+  deleteOrganization,
   getOrganization,
   searchOrganizations,
+  activateOrganization,
+  deactivateOrganization,
+  setAsInstanceDefault,
   getInstanceDefault,
+  createProject,
+  patchProject,
+  deleteProject,
   getProject,
   searchProjects,
+  activateProject,
+  deactivateProject,
+  createUserSchema,
+  patchUserSchema,
+  deleteUserSchema,
   getUserSchema,
   searchUserSchemas,
+  activateUserSchema,
+  deactivateUserSchema,
+  createSession,
+  patchSession,
+  deleteSession,
   getSession,
   searchSessions,
+  proveSession,
+  endSession,
+  setMessageText,
   resolveMessageText,
+  previewMessageText,
+  createSmsProvider,
+  patchSmsProvider,
   getSmsProvider,
+  deleteSmsProvider,
   searchSmsProviders,
+  activateSmsProvider,
+  deactivateSmsProvider,
+  testSmsProvider,
+  rotateSmsProviderSigningKey,
+  createSmtpProvider,
+  patchSmtpProvider,
   getSmtpProvider,
+  deleteSmtpProvider,
   searchSmtpProviders,
+  activateSmtpProvider,
+  deactivateSmtpProvider,
+  testSmtpProvider,
+  rotateSmtpProviderSigningKey,
+  createUser,
+  patchUser,
+  deleteUser,
   getUser,
   searchUsers,
+  deactivateUser,
+  activateUser,
+  lockUser,
+  unlockUser,
+  setPassword,
+  setUserMetadata,
+  deleteUserMetadata,
   searchUserMetadata,
+  createPersonalAccessToken,
+  deletePersonalAccessToken,
   searchPersonalAccessTokens,
+  createMachineKey,
+  deleteMachineKey,
   searchMachineKeys,
+  setClientSecret,
+  deleteClientSecret,
+  exportData,
+  startExportData,
+  importData,
+  startImportData,
   getOperation,
+  cancelOperation,
   getOperationResult,
   getConfiguration,
+  token,
   introspect,
   getUserInfo,
+  revoke,
   getKeys,
 };

@@ -46,16 +46,30 @@ export interface KeyFile {
 export function keyFile(file: KeyFile | string, options: { scope?: string; audience?: string } = {}): TokenSource {
   const { keyId, key, userId } = typeof file === "string" ? (JSON.parse(file) as KeyFile) : file;
   if (!keyId || !key || !userId) throw new WritError("the key file lacks keyId, key or userId");
-  let imported: Promise<SigningKey> | undefined;
+  const signed = signer(userId, key, keyId, options.audience);
   return {
     async accessToken(oauth) {
-      const audience = options.audience ?? (await oauth.getConfiguration()).issuer;
-      const now = Math.floor(Date.now() / 1000);
-      const claims = { iss: userId, sub: userId, aud: audience, iat: now, exp: now + 300 };
-      const assertion = await sign(await (imported ??= importKey(key)), keyId, claims);
+      // An assertion is good once, so this is not repeated when its answer was lost.
+      const { value: assertion } = await signed(oauth);
       const request = { grant_type: "urn:ietf:params:oauth:grant-type:jwt-bearer", assertion, scope: options.scope ?? apiScope };
-      return received(await oauth.token(request, { client: { id: "" }, repeatable: true }));
+      return received(await oauth.token(request, { client: { id: "" } }));
     },
+  };
+}
+
+/** A user of the installation (`writ serve --system-users`), who signs tokens for itself; the key is private, in PEM. */
+export function systemUser(options: { name: string; key: string; audience?: string }): TokenSource {
+  return { accessToken: signer(options.name, options.key, undefined, options.audience) };
+}
+
+/** Makes JWTs that somebody signs about itself, for five minutes. */
+function signer(name: string, key: string, keyId: string | undefined, audience: string | undefined): (oauth: OAuth) => Promise<AccessToken> {
+  let imported: Promise<SigningKey> | undefined;
+  return async (oauth) => {
+    const issuer = audience ?? (await oauth.getConfiguration()).issuer;
+    const now = Math.floor(Date.now() / 1000);
+    const claims = { iss: name, sub: name, aud: issuer, iat: now, exp: now + 300, jti: crypto.randomUUID() };
+    return { value: await sign(await (imported ??= importKey(key)), keyId, claims), expires: claims.exp * 1000 };
   };
 }
 
@@ -111,7 +125,7 @@ interface SigningKey {
 
 async function importKey(pem: string): Promise<SigningKey> {
   const match = /-----BEGIN ([A-Z ]+)-----([\s\S]+?)-----END/.exec(pem);
-  if (!match?.[1] || !match[2]) throw new WritError("the key of the key file is not PEM");
+  if (!match?.[1] || !match[2]) throw new WritError("the private key is not PEM");
   let der = Uint8Array.from(atob(match[2].replace(/\s/g, "")), (char) => char.charCodeAt(0));
   if (match[1] === "RSA PRIVATE KEY") der = wrapped(der);
   const kinds = [
@@ -127,7 +141,7 @@ async function importKey(pem: string): Promise<SigningKey> {
       // a key of another kind
     }
   }
-  throw new WritError("the key of the key file is neither RSA, P-256 nor Ed25519, or it is broken");
+  throw new WritError("the private key is neither RSA, P-256 nor Ed25519, or it is broken");
 }
 
 /** Makes PKCS #8, which WebCrypto reads, of PKCS #1. */
@@ -142,7 +156,7 @@ function wrapped(pkcs1: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(tagged(0x30, [...version, ...rsaEncryption, ...tagged(0x04, [...pkcs1])]));
 }
 
-async function sign(key: SigningKey, keyId: string, claims: object): Promise<string> {
+async function sign(key: SigningKey, keyId: string | undefined, claims: object): Promise<string> {
   const encoded = (value: object) => base64url(new TextEncoder().encode(JSON.stringify(value)));
   const signed = `${encoded({ alg: key.name, kid: keyId, typ: "JWT" })}.${encoded(claims)}`;
   const signature = await crypto.subtle.sign(key.algorithm, key.key, new TextEncoder().encode(signed));

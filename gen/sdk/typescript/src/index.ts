@@ -6,7 +6,7 @@
 
 export { WritClient, type WritClientOptions } from "./client.js";
 export type { CallOptions, Answer } from "./core.js";
-export { apiScope, clientCredentials, keyFile, refreshToken } from "./credentials.js";
+export { apiScope, clientCredentials, keyFile, refreshToken, systemUser } from "./credentials.js";
 export type { AccessToken, Credentials, KeyFile, TokenSource } from "./credentials.js";
 export { ApiError, ConnectionError, OAuthError, TimeoutError, WritError, isReason } from "./errors.js";
 export type { Code, FieldViolation } from "./errors.js";

@@ -618,15 +618,15 @@ var File_writ_settings_v3alpha_message_text_service_proto protoreflect.FileDescr
 
 const file_writ_settings_v3alpha_message_text_service_proto_rawDesc = "" +
 	"\n" +
-	"0writ/settings/v3alpha/message_text_service.proto\x12\x15writ.settings.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a,writ/language/v3alpha/language_service.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xe7\x04\n" +
+	"0writ/settings/v3alpha/message_text_service.proto\x12\x15writ.settings.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a,writ/language/v3alpha/language_service.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xfb\x04\n" +
 	"\x16SetMessageTextSettings\x12<\n" +
 	"\asubject\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xc8\x012\x13^[^\\x00-\\x1f\\x7f]*$H\x00R\asubject\x88\x01\x01\x12@\n" +
 	"\tpreheader\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xc8\x012\x13^[^\\x00-\\x1f\\x7f]*$H\x01R\tpreheader\x88\x01\x01\x128\n" +
 	"\x05title\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xc8\x012\x13^[^\\x00-\\x1f\\x7f]*$H\x02R\x05title\x88\x01\x01\x12>\n" +
-	"\bgreeting\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xc8\x012\x13^[^\\x00-\\x1f\\x7f]*$H\x03R\bgreeting\x88\x01\x01\x12m\n" +
-	"\x04text\x18\x05 \x01(\tBT\xbaHQrO\x18\x88'2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$\x92\x02#Open this page to go on:\n" +
+	"\bgreeting\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xc8\x012\x13^[^\\x00-\\x1f\\x7f]*$H\x03R\bgreeting\x88\x01\x01\x12\x80\x01\n" +
+	"\x04text\x18\x05 \x01(\tBg\xbaHdrb\x18\x88'2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$\x92\x026This code proves that the address is yours:\n" +
 	"\n" +
-	"{{.Link}}H\x04R\x04text\x88\x01\x01\x12B\n" +
+	"{{.Code}}H\x04R\x04text\x88\x01\x01\x12B\n" +
 	"\vbutton_text\x18\x06 \x01(\tB\x1c\xbaH\x19r\x17\x18<2\x13^[^\\x00-\\x1f\\x7f]*$H\x05R\n" +
 	"buttonText\x88\x01\x01\x12K\n" +
 	"\x06footer\x18\a \x01(\tB.\xbaH+r)\x18\xe8\a2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$H\x06R\x06footer\x88\x01\x01B\n" +

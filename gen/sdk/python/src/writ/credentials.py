@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import os
+import secrets
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from .errors import WritError
 from .types import TokenReply, TokenRequest
@@ -69,36 +69,53 @@ class KeyFile:
             return cls.parse(file.read(), scope=scope)
 
     def token_request(self, issuer: str) -> TokenRequest:
-        now = int(time.time())
-        claims = {"iss": self.user_id, "sub": self.user_id, "aud": issuer, "iat": now, "exp": now + 300}
-        return TokenRequest(
-            grant_type="urn:ietf:params:oauth:grant-type:jwt-bearer", assertion=self._signed(claims), scope=self.scope
-        )
+        assertion = signed(self.user_id, self.key, self.key_id, issuer).value
+        grant_type = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+        return TokenRequest(grant_type=grant_type, assertion=assertion, scope=self.scope)
 
-    def _signed(self, claims: dict[str, Any]) -> str:
-        try:
-            from cryptography.hazmat.primitives import hashes, serialization
-            from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa, utils
-        except ImportError as error:
-            raise WritError('key files need the package cryptography: pip install "writ-sdk[keys]"') from error
-        key = serialization.load_pem_private_key(self.key.encode(), password=None)
-        algorithm = "RS256"
-        if isinstance(key, ec.EllipticCurvePrivateKey):
-            algorithm = "ES256"
-        elif isinstance(key, ed25519.Ed25519PrivateKey):
-            algorithm = "EdDSA"
-        head = {"alg": algorithm, "kid": self.key_id, "typ": "JWT"}
-        signed = ".".join(base64url(json.dumps(each).encode()) for each in (head, claims))
-        if isinstance(key, rsa.RSAPrivateKey):
-            signature = key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256())
-        elif isinstance(key, ec.EllipticCurvePrivateKey):
-            r, s = utils.decode_dss_signature(key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
-            signature = r.to_bytes(32, "big") + s.to_bytes(32, "big")
-        elif isinstance(key, ed25519.Ed25519PrivateKey):
-            signature = key.sign(signed.encode())
-        else:
-            raise WritError(f"a key of the type {type(key).__name__} cannot sign")
-        return f"{signed}.{base64url(signature)}"
+
+@dataclass(frozen=True)
+class SystemUser:
+    """A user of the installation (`writ serve --system-users`), who signs tokens for itself.
+
+    It needs the package cryptography: pip install "writ-sdk[keys]".
+    """
+
+    name: str
+    key: str = field(repr=False)
+    """The private key in PEM."""
+    audience: str | None = None
+    """The issuer of the instance that is called; discovered when it is None."""
+
+
+def signed(name: str, pem: str, key_id: str | None, issuer: str) -> AccessToken:
+    """A JWT that somebody signs about itself, for five minutes."""
+    try:
+        from cryptography.hazmat.primitives import hashes, serialization
+        from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa, utils
+    except ImportError as error:
+        raise WritError('keys need the package cryptography: pip install "writ-sdk[keys]"') from error
+    key = serialization.load_pem_private_key(pem.encode(), password=None)
+    head = {"alg": "RS256", "typ": "JWT"}
+    if isinstance(key, ec.EllipticCurvePrivateKey):
+        head["alg"] = "ES256"
+    elif isinstance(key, ed25519.Ed25519PrivateKey):
+        head["alg"] = "EdDSA"
+    if key_id:
+        head["kid"] = key_id
+    now = int(time.time())
+    claims = {"iss": name, "sub": name, "aud": issuer, "iat": now, "exp": now + 300, "jti": secrets.token_urlsafe(16)}
+    text = ".".join(base64url(json.dumps(each).encode()) for each in (head, claims))
+    if isinstance(key, rsa.RSAPrivateKey):
+        signature = key.sign(text.encode(), padding.PKCS1v15(), hashes.SHA256())
+    elif isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1):
+        r, s = utils.decode_dss_signature(key.sign(text.encode(), ec.ECDSA(hashes.SHA256())))
+        signature = r.to_bytes(32, "big") + s.to_bytes(32, "big")
+    elif isinstance(key, ed25519.Ed25519PrivateKey):
+        signature = key.sign(text.encode())
+    else:
+        raise WritError("the private key is neither RSA, P-256 nor Ed25519")
+    return AccessToken(f"{text}.{base64url(signature)}", now + 300.0)
 
 
 @dataclass
@@ -129,7 +146,9 @@ class RefreshToken:
 
 #: A personal access token, one of the sources here, or a function that gets tokens from elsewhere
 #: (with AsyncClient it may be a coroutine function).
-Credentials = str | ClientCredentials | KeyFile | RefreshToken | Callable[[], AccessToken | Awaitable[AccessToken]]
+Credentials = (
+    str | ClientCredentials | KeyFile | RefreshToken | SystemUser | Callable[[], AccessToken | Awaitable[AccessToken]]
+)
 
 
 def from_environment() -> Credentials | None:

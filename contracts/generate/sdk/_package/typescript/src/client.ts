@@ -12,8 +12,8 @@ export interface WritClientOptions {
   /** Where the server is: WRIT_BASE_URL, else OIDC_ISSUER. The host decides which instance is called. */
   baseUrl?: string;
   /**
-   * Gets the access tokens: a personal access token, `clientCredentials`, `keyFile`, `refreshToken`, or a source of
-   * your own. Otherwise WRIT_ADMIN_TOKEN, else the client credentials CLIENT_ID and CLIENT_SECRET, else none.
+   * Gets the access tokens: a personal access token, `clientCredentials`, `keyFile`, `refreshToken`, `systemUser`, or
+   * a source of your own. Otherwise WRIT_ADMIN_TOKEN, else the client credentials CLIENT_ID and CLIENT_SECRET, else none.
    */
   credentials?: Credentials;
   /** Who calls the OAuth endpoints: CLIENT_ID and CLIENT_SECRET. */

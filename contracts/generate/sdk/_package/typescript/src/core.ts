@@ -133,7 +133,7 @@ export class Core {
         if (value !== undefined) for (const each of Array.isArray(value) ? value : [value]) form.append(name, String(each));
       }
       const client = options.client ?? this.options.client;
-      if (client && !client.secret && !form.has("client_id")) form.set("client_id", client.id);
+      if (client?.id && !client.secret && !form.has("client_id")) form.set("client_id", client.id);
       body = form.toString();
       headers.set("content-type", "application/x-www-form-urlencoded");
     } else if (operation.body !== undefined) {

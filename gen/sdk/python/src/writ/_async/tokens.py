@@ -6,7 +6,7 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from ..credentials import AccessToken, ClientCredentials, Credentials, KeyFile, RefreshToken, received
+from ..credentials import AccessToken, ClientCredentials, Credentials, KeyFile, RefreshToken, SystemUser, received, signed
 from ..errors import WritError
 from .io import Lock, finish, value_of
 
@@ -56,9 +56,12 @@ class Tokens:
         if isinstance(source, ClientCredentials):
             client = (source.id, source.secret)
             return received(await self.oauth.token(source.token_request(), client=client, repeatable=True))
-        if isinstance(source, KeyFile):
+        if isinstance(source, (KeyFile, SystemUser)):
             issuer = source.audience or (await self.oauth.get_configuration()).issuer
-            return received(await self.oauth.token(source.token_request(issuer), client=("", None), repeatable=True))
+            if isinstance(source, SystemUser):
+                return signed(source.name, source.key, None, issuer)
+            # An assertion is good once, so this is not repeated when its answer was lost.
+            return received(await self.oauth.token(source.token_request(issuer), client=("", None)))
         if isinstance(source, RefreshToken):
             await self._save(source)
             reply = await self.oauth.token(source.token_request(), client=(source.client_id, source.client_secret))

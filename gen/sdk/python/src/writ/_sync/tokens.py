@@ -7,7 +7,7 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from ..credentials import AccessToken, ClientCredentials, Credentials, KeyFile, RefreshToken, received
+from ..credentials import AccessToken, ClientCredentials, Credentials, KeyFile, RefreshToken, SystemUser, received, signed
 from ..errors import WritError
 from .io import Lock, finish, value_of
 
@@ -57,9 +57,12 @@ class Tokens:
         if isinstance(source, ClientCredentials):
             client = (source.id, source.secret)
             return received(self.oauth.token(source.token_request(), client=client, repeatable=True))
-        if isinstance(source, KeyFile):
+        if isinstance(source, (KeyFile, SystemUser)):
             issuer = source.audience or (self.oauth.get_configuration()).issuer
-            return received(self.oauth.token(source.token_request(issuer), client=("", None), repeatable=True))
+            if isinstance(source, SystemUser):
+                return signed(source.name, source.key, None, issuer)
+            # An assertion is good once, so this is not repeated when its answer was lost.
+            return received(self.oauth.token(source.token_request(issuer), client=("", None)))
         if isinstance(source, RefreshToken):
             self._save(source)
             reply = self.oauth.token(source.token_request(), client=(source.client_id, source.client_secret))

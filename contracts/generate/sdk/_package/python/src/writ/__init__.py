@@ -16,7 +16,7 @@ from ._options import Answer, Authorization, CallOptions
 from ._sync.client import Client
 from ._sync.search import Search
 from ._version import __version__
-from .credentials import API_SCOPE, AccessToken, ClientCredentials, KeyFile, RefreshToken
+from .credentials import API_SCOPE, AccessToken, ClientCredentials, KeyFile, RefreshToken, SystemUser
 from .errors import (
     AlreadyExistsError,
     ApiError,
@@ -61,6 +61,7 @@ __all__ = [
     "ResourceExhaustedError",
     "Search",
     "SignatureError",
+    "SystemUser",
     "TimeoutError",
     "UnauthenticatedError",
     "UnavailableError",

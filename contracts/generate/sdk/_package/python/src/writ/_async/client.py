@@ -26,8 +26,8 @@ class AsyncClient(Services):
     base_url: Where the server is: WRIT_BASE_URL, else OIDC_ISSUER. The host decides which instance
     is called.
 
-    credentials: A personal access token, `ClientCredentials`, a `KeyFile`, a `RefreshToken` or a
-    function. Otherwise WRIT_ADMIN_TOKEN, else the client credentials CLIENT_ID and CLIENT_SECRET,
+    credentials: A personal access token, `ClientCredentials`, a `KeyFile`, a `RefreshToken`, a
+    `SystemUser` or a function. Otherwise WRIT_ADMIN_TOKEN, else the client credentials CLIENT_ID and CLIENT_SECRET,
     else none.
 
     client: Who calls the OAuth endpoints, ID and secret: CLIENT_ID and CLIENT_SECRET.
