@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/writ-id/writ/gen/devapi"
+	"github.com/writ-id/writ/gen/openapi"
 	"github.com/writ-id/writ/impl/core/clock"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/server"
@@ -42,11 +44,24 @@ func TestABodyThatIsTheWholeRequest(t *testing.T) {
 	}
 }
 
-func TestMessagesAreShownOnlyInDevelopment(t *testing.T) {
+// Every operation that the document of development has is nowhere in production, and not in
+// the published document.
+func TestWhatIsForDevelopmentIsNowhereElse(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
-	if got := c.call(0, "a.example", c.token("a", "owner"), http.MethodGet, "/_dev/messages", ""); got.status != http.StatusNotFound {
-		t.Errorf("got %d %s", got.status, got.body)
+	document, err := devapi.GetSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, item := range document.Paths.Map() {
+		for method := range item.Operations() {
+			if got := c.call(0, "a.example", c.token("a", "owner"), method, strings.ReplaceAll(path, "{id}", "1"), ""); got.status != http.StatusNotFound || !strings.Contains(got.body, "PATH_UNKNOWN") {
+				t.Errorf("%s %s: got %d %s", method, path, got.status, got.body)
+			}
+		}
+		if strings.Contains(string(openapi.JSON), path) {
+			t.Errorf("%s is published", path)
+		}
 	}
 }
 
@@ -61,7 +76,7 @@ func TestDevelopmentIsServedToThisMachineAlone(t *testing.T) {
 		"localhost": 200, "LOCALHOST:8080": 200, "127.0.0.1:80": 200, "127.1.2.3": 200, "[::1]:80": 200, "app.localhost": 200, "writ:8080": 200,
 		"evil.example": 403, "a.example": 403, "localhost.evil.example": 403, "127.0.0.1.evil.example": 403, "10.0.0.1": 403, "notlocalhost": 403, "0.0.0.0": 403,
 	} {
-		for _, path := range []string{"/_dev/messages", "/_dev/clock"} {
+		for _, path := range []string{"/_dev/messages", "/_dev/clock", "/_dev/faults", "/_dev/openapi.json"} {
 			if got := c.Call(0, host, "", http.MethodGet, path, ""); got.Status != want {
 				t.Errorf("%s as %s: got %d %s", path, host, got.Status, got.Body)
 			}
