@@ -46,7 +46,7 @@ for tokens (POST /_dev/login), another time (/_dev/clock) or mishaps (/_dev/faul
   writ exec --keep-on-failure -- npm test`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageError{errors.New("which command? writ exec -- go test ./...")}
+				return usageError{errors.New("which command? As in: writ exec -- go test ./pkg")}
 			}
 			return nil
 		},

@@ -139,7 +139,7 @@ func makeTemplate(ctx context.Context, c Config, install installation, cache, ke
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(path) // fails once it was renamed
+	defer func() { _ = os.RemoveAll(path) }() // there is nothing once it was renamed
 	server, err := Start(ctx, Config{Dir: path, Logger: c.Logger, Disposable: true, install: &install})
 	if err != nil {
 		return err

@@ -26,7 +26,7 @@ func TestNoSecretIsRecorded(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Location", "https://client.example/cb?code=SECRET-code&state=shown-state#access_token=SECRET-fragment")
 		http.SetCookie(w, &http.Cookie{Name: "session", Value: "SECRET-set-cookie"})
-		fmt.Fprint(w, `{"access_token":"SECRET-access","nested":[{"clientSecret":"SECRET-nested","name":"shown-name"}],"password":{"plain":"SECRET-plain"},
+		_, _ = fmt.Fprint(w, `{"access_token":"SECRET-access","nested":[{"clientSecret":"SECRET-nested","name":"shown-name"}],"password":{"plain":"SECRET-plain"},
 			"link":"https://x.example/?token=SECRET-link","echo":"he typed SECRET-typed, SECRET-learned, SECRET-basic","pat":"writ_pat_SECRETSECRETSECRET","jwt":"eyJhbGciOiJub25lIn0.SECRETSECRET.SECRET","number":7}`)
 	})))
 	defer server.Close()
