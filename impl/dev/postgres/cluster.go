@@ -144,8 +144,13 @@ func (f *folder) isCopied() bool {
 // finish makes a new cluster durable and declares it complete. On an old one it
 // has nothing to do.
 func (f *folder) finish(ctx context.Context, c Config, install installation) error {
-	if _, err := os.Lstat(f.unfinished()); err != nil || c.Disposable {
+	if c.Disposable {
 		return nil
+	}
+	if _, err := os.Lstat(f.unfinished()); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
 	}
 	if _, err := f.run(ctx, "C", install.program("initdb"), "-D", f.data(), "--sync-only"); err != nil {
 		return err

@@ -35,7 +35,7 @@ func (d *door) idle() time.Duration { return time.Since(time.Unix(0, d.last.Load
 
 func (d *door) accept() {
 	for {
-		conn, err := d.Listener.Accept()
+		conn, err := d.Accept()
 		if err != nil {
 			d.close()
 			return
@@ -52,7 +52,7 @@ func (d *door) accept() {
 func (d *door) close() {
 	d.once.Do(func() {
 		close(d.closed)
-		_ = d.Listener.Close()
+		_ = d.Close()
 	})
 }
 

@@ -141,8 +141,7 @@ func (o *world) serve(db *store.DB) error {
 func (o *world) take(ttl time.Duration) {
 	o.taken = time.Now()
 	o.door.touch()
-	var look func()
-	look = func() {
+	look := func() {
 		if left := ttl - o.door.idle(); left > 0 {
 			o.expiry.Reset(left)
 			return
