@@ -71,7 +71,7 @@ type Worlds struct {
 	all    map[string]*world // those that were handed out
 	count  int               // of all that exist or are being made
 	ended  chan struct{}
-	making sync.WaitGroup
+	making sync.WaitGroup // of what goes on by itself: worlds that are made ahead, or end
 }
 
 var _ server.Worlds = (*Worlds)(nil)
@@ -316,6 +316,10 @@ func (w *Worlds) Delete(ctx context.Context, id string) error {
 	w.mu.Lock()
 	one := w.all[id]
 	delete(w.all, id)
+	if one != nil {
+		w.making.Add(1) // Close, which does not see it any more, waits all the same
+		defer w.making.Done()
+	}
 	w.mu.Unlock()
 	if one == nil {
 		return errUnknown(id)
@@ -365,7 +369,7 @@ func (w *Worlds) End() {
 	ending.Wait()
 }
 
-// Close ends all worlds and waits for those that are being made.
+// Close ends all worlds and waits for those that are being made, or deleted.
 func (w *Worlds) Close() {
 	w.End()
 	w.making.Wait()
