@@ -106,9 +106,9 @@ func TestWhatIsWrongIsFoundAndNothingElse(t *testing.T) {
 		{"deliveries that are slow", func(t *testing.T, p *patient) { p.delivery(t, 1, 2*time.Minute) }, "deliveries", doctor.Warn, "1 are due, the oldest for 2m"},
 		{"a dead letter", func(t *testing.T, p *patient) { p.delivery(t, 4, -time.Hour) }, "deliveries", doctor.Warn, "1 were given up"},
 		{"a message that waits", func(t *testing.T, p *patient) {
+			p.exec(t, `INSERT INTO moved_instances SELECT id, 'elsewhere', now() FROM instances`) // whose messages nobody here sends
 			p.exec(t, `INSERT INTO messages (instance_id, id, org_id, user_id, kind, template, recipient, language, payload, state, attempts, next_attempt, creation_date)
 				SELECT instance_id, 'm', org_id, id, 2, 't', 'r', 'en', '{}', 1, 0, now() - interval '2 hours', now() FROM users`)
-			p.exec(t, `INSERT INTO moved_instances SELECT id, 'elsewhere', now() FROM instances`) // whose messages nobody here sends
 			p.Skip = []string{"issuers"}
 		}, "messages", doctor.Fail, "1 are due, the oldest for 2h0m"},
 		{"a proxy that changes the name", func(_ *testing.T, p *patient) { p.Port = "8443" }, "http://localhost:8443", doctor.Fail, `calls itself "http://localhost"`},
