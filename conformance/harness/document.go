@@ -26,15 +26,26 @@ type Document struct {
 // Document reads the contract of s.
 func (s *Server) Document(t testing.TB) *Document {
 	t.Helper()
-	document, err := s.document(t.Context())
+	return s.read(t, "/openapi.json")
+}
+
+// Development reads the document of what only development has.
+func (s *Server) Development(t testing.TB) *Document {
+	t.Helper()
+	return s.read(t, "/_dev/openapi.json")
+}
+
+func (s *Server) read(t testing.TB, path string) *Document {
+	t.Helper()
+	document, err := s.document(t.Context(), path)
 	if err != nil {
 		t.Fatalf("read the published document: %v", err)
 	}
 	return document
 }
 
-func (s *Server) document(ctx context.Context) (*Document, error) {
-	from, err := url.Parse(s.Issuer + "/openapi.json")
+func (s *Server) document(ctx context.Context, path string) (*Document, error) {
+	from, err := url.Parse(s.Issuer + path)
 	if err != nil {
 		return nil, err
 	}

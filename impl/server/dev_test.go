@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/writ-id/writ/gen/devapi"
 	"github.com/writ-id/writ/impl/core/clock"
 	"github.com/writ-id/writ/impl/core/store/pgtest"
 	"github.com/writ-id/writ/impl/dev/seed"
@@ -244,4 +245,47 @@ func keyIDOf(t *testing.T, header string) string {
 		t.Fatal(err)
 	}
 	return `"` + read.KeyID + `"`
+}
+
+func TestTheOperationsOfDevelopmentAreInItsReferenceOnly(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	document, err := devapi.GetSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, contents, _ := b.send("GET", "/docs", "")
+	_, page, _ := b.send("GET", "/docs/development", "")
+	served := 0
+	for path, item := range document.Paths.Map() {
+		for verb, operation := range item.Operations() {
+			served++
+			if !strings.Contains(contents, `<li id="`+operation.OperationID+`"><a href="/docs/development#`+operation.OperationID+`">`) {
+				t.Errorf("%s is not among the operations that the search of /docs finds", operation.OperationID)
+			}
+			_, after, _ := strings.Cut(page, `<article id="`+operation.OperationID+`">`)
+			article, _, _ := strings.Cut(after, "</article>")
+			for _, part := range []string{verb, strings.TrimSuffix(operation.Summary, "."), "none, and no token", b.url} {
+				if !strings.Contains(article, part) {
+					t.Errorf("%s %s: %q is not on the page", verb, path, part)
+				}
+			}
+		}
+	}
+	if served < 15 {
+		t.Fatalf("the document has %d operations", served)
+	}
+	// A node of `writ serve` shows none of it.
+	at := "http://" + servertest.Start(t, servertest.Config(pgtest.Connect(t, pgtest.New(t), 4)))
+	for path, want := range map[string]int{"/docs": 200, "/openapi.json": 200, "/docs/development": 404, "/_dev/openapi.json": 404} {
+		res, err := http.Get(at + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if res.StatusCode != want || strings.Contains(string(text), `"/docs/development"`) || strings.Contains(string(text), "LoginForDevelopment") {
+			t.Errorf("%s: got %d, and development is in it", path, res.StatusCode)
+		}
+	}
 }

@@ -237,7 +237,7 @@ func New(c Config) (*Server, error) {
 	}
 	moving.MaxHashCost = c.MaxHashCost
 	s.transfers = &transfer.Endpoint{Service: moving, Chain: s.chain, Buckets: &bucket.Store{Out: targets.Out}, Answer: writeAnswer, Refuse: s.refuse}
-	contract, err := published(c.SearchLimits.OrDefault())
+	contract, err := published(c.SearchLimits.OrDefault(), c.Dev != nil)
 	if err != nil {
 		return nil, err
 	}

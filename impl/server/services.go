@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/writ-id/writ/gen/devapi"
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
 	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
 	authenticatorv3 "github.com/writ-id/writ/gen/proto/writ/authenticator/v3alpha"
@@ -127,29 +128,43 @@ var contract = sync.OnceValues(func() (common, error) {
 	return c, err
 })
 
-// published is the contract as it is shown, one for all servers of a process.
-var published = func() func(policy.SearchLimits) (*reference.Handler, error) {
+// published is the contract as it is shown, one for all servers of a process; in
+// development with the operations that only it has.
+var published = func() func(policy.SearchLimits, bool) (*reference.Handler, error) {
+	type shown struct {
+		limits      policy.SearchLimits
+		development bool
+	}
 	var mu sync.Mutex
-	made := map[policy.SearchLimits]*reference.Handler{}
-	return func(limits policy.SearchLimits) (*reference.Handler, error) {
+	made := map[shown]*reference.Handler{}
+	return func(limits policy.SearchLimits, development bool) (*reference.Handler, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if made[limits] == nil {
-			handler, err := reference.New(limits)
+		as := shown{limits, development}
+		if made[as] == nil {
+			var further [][]byte
+			if development {
+				text, err := devapi.GetSpecJSON()
+				if err != nil {
+					return nil, err
+				}
+				further = append(further, text)
+			}
+			handler, err := reference.New(limits, further...)
 			if err != nil {
 				return nil, err
 			}
-			made[limits] = handler
+			made[as] = handler
 		}
-		return made[limits], nil
+		return made[as], nil
 	}
 }()
 
-// Prepare reads the contract, beside what else a start has to wait for. Who starts a
+// Prepare reads the contract, as development shows it, beside what else a start has to wait for. Who starts a
 // server without it waits then.
 func Prepare() {
 	_, _ = contract() // who needs it gets the error
-	_, _ = published(policy.SearchLimits{}.OrDefault())
+	_, _ = published(policy.SearchLimits{}.OrDefault(), true)
 	rule.Prepare()
 }
 

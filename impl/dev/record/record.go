@@ -8,7 +8,8 @@
 //     …assertion, code, …), in queries, forms and bodies, nested ones too;
 //   - fields that the contract marks as secret;
 //   - what was left out once, wherever it comes again: in a text, a path, a page;
-//   - whatever has the form of a token of ours, or of a JWT.
+//   - passwords in addresses, and private members of JWKs;
+//   - whatever has the form of a private key, of a token of ours, or of a JWT.
 //
 // Of what is neither JSON nor a form only the size is kept.
 package record
@@ -122,8 +123,8 @@ func (r *Recorder) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// forms are tokens of ours and JWTs.
-var forms = regexp.MustCompile(`writ_[a-z]+_[A-Za-z0-9_-]{16,}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_.-]{8,}`)
+// forms are private keys, tokens of ours and JWTs.
+var forms = regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[^"]*|writ_[a-z]+_[A-Za-z0-9_-]{16,}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_.-]{8,}`)
 
 func (r *Recorder) write(one *line, secrets []string) {
 	var out bytes.Buffer
@@ -137,14 +138,20 @@ func (r *Recorder) write(one *line, secrets []string) {
 	r.learn(secrets)
 	text := out.String()
 	for _, known := range r.known {
-		if strings.Contains(text, known) {
-			text = strings.ReplaceAll(text, known, masked)
-		}
-		if escaped := url.QueryEscape(known); escaped != known {
-			text = strings.ReplaceAll(text, escaped, masked)
+		for _, spelled := range []string{known, quoted(known), url.QueryEscape(known), url.PathEscape(known)} {
+			text = strings.ReplaceAll(text, spelled, masked)
 		}
 	}
 	_, _ = r.file.WriteString(forms.ReplaceAllString(text, masked)) // a full disk is no reason to fail the command
+}
+
+// quoted is a text as it stands in the lines of the file.
+func quoted(text string) string {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(text) // a text always has a JSON form
+	return strings.Trim(strings.TrimSpace(out.String()), `"`)
 }
 
 // masker leaves secrets out and remembers them.
@@ -194,6 +201,9 @@ func (m *masker) headers(header http.Header) map[string][]string {
 func (m *masker) whole(at *url.URL) string {
 	clean := *at
 	clean.RawQuery, clean.Fragment, clean.User = "", "", nil
+	if password, ok := at.User.Password(); ok {
+		m.mask(password)
+	}
 	text := clean.String()
 	if at.RawQuery != "" {
 		text += "?" + m.form(at.RawQuery)
@@ -222,6 +232,12 @@ func (m *masker) form(text string) string {
 				m.mask(read)
 			}
 			pairs[i] = name + "=" + m.mask(value)
+			continue
+		}
+		if read, err := url.QueryUnescape(value); err == nil { // an address to go on to, for example
+			if clean := m.text(read); clean != read {
+				pairs[i] = name + "=" + url.QueryEscape(clean)
+			}
 		}
 	}
 	return strings.Join(pairs, "&")
@@ -250,8 +266,9 @@ func (m *masker) body(header http.Header, body *kept) any {
 func (m *masker) value(value any, secret bool) any {
 	switch value := value.(type) {
 	case map[string]any:
+		_, isKey := value["kty"] // a JWK
 		for name, inner := range value {
-			value[name] = m.value(inner, secret || isSecret(name))
+			value[name] = m.value(inner, secret || isSecret(name) || isKey && privateMembers[name])
 		}
 	case []any:
 		for i, inner := range value {
@@ -261,9 +278,32 @@ func (m *masker) value(value any, secret bool) any {
 		if secret {
 			return m.mask(value)
 		}
-		if at, err := url.Parse(value); err == nil && at.Scheme != "" && (at.RawQuery != "" || at.Fragment != "") {
-			return m.whole(at)
+		return m.text(value)
+	case json.Number:
+		if secret {
+			return m.mask(value.String())
 		}
+	}
+	return value
+}
+
+// privateMembers are those of a JWK (RFC 7518, section 6).
+var privateMembers = map[string]bool{"d": true, "p": true, "q": true, "dp": true, "dq": true, "qi": true, "oth": true, "k": true}
+
+// text masks what is in a text that is something itself: an address, or JSON.
+func (m *masker) text(value string) string {
+	if strings.HasPrefix(value, "{") || strings.HasPrefix(value, "[") {
+		var inner any
+		decoder := json.NewDecoder(strings.NewReader(value))
+		decoder.UseNumber()
+		if decoder.Decode(&inner) == nil {
+			if clean, err := json.Marshal(m.value(inner, false)); err == nil {
+				return string(clean)
+			}
+		}
+	}
+	if at, err := url.Parse(value); err == nil && (at.Scheme != "" || strings.HasPrefix(value, "/")) && (at.RawQuery != "" || at.Fragment != "" || at.User != nil) {
+		return m.whole(at)
 	}
 	return value
 }
@@ -271,12 +311,15 @@ func (m *masker) value(value any, secret bool) any {
 // isSecret reports whether what has that name is a secret.
 func isSecret(name string) bool {
 	name = folded(name)
-	for _, end := range []string{"token", "secret", "password", "assertion", "verifier", "cookie", "tokenhint", "apikey", "privatekey", "totpuri"} {
+	for _, end := range []string{
+		"token", "secret", "password", "passwd", "passphrase", "pwd", "assertion", "verifier", "cookie", "tokenhint", "apikey", "privatekey", "accesskey",
+		"totpuri", "hash", "authorization", "pem",
+	} {
 		if strings.HasSuffix(name, end) {
 			return true
 		}
 	}
-	return name == "code" || name == "keydetails" || name == "samlresponse" || contract()[name]
+	return name == "code" || name == "seed" || name == "keydetails" || name == "samlresponse" || contract()[name]
 }
 
 func folded(name string) string {

@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -67,5 +68,56 @@ func TestNoSecretIsRecorded(t *testing.T) {
 	}
 	if info, _ := os.Stat(path); info.Mode().Perm() != 0o600 {
 		t.Errorf("its mode is %v", info.Mode())
+	}
+}
+
+func TestSecretsOfOtherShapesAreNotRecordedEither(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{
+		"a bucket's key":             `{"s3":{"access_key_id":"shown","secret_access_key":"SECRET-bucket"}}`,
+		"the hash of a password":     `{"passwordHash":"SECRET-hash","secretHash":"SECRET-hash2","hash":"SECRET-hash3"}`,
+		"an address with a password": `{"url":"postgres://writ:SECRET-pw@db.example/writ","echo":"SECRET-pw"}`,
+		"a seed file":                `{"seed":"instances: [{name: a, users: [{password: SECRET-seed}]}]"}`,
+		"a number":                   `{"code":5EC4E7,"totpCode":1,"x":{"password":424242},"echo":"424242"}`,
+		"a page of this server":      `{"link":"/login/link?code=SECRET-page"}`,
+		"an address in an address":   `{"authorize":"https://x.example/?next=%2Flogin%3Fcode%3DSECRET-inner%26a%3Db"}`,
+		"an authorization":           `{"headers":{"Authorization":"Bearer SECRET-value","x-api-key":"SECRET-api"}}`,
+		"quotes in a password":       `{"password":"SECRET\"<quoted>","echo":"he typed SECRET\"<quoted>"}`,
+		"a private key":              `{"pem":"-----BEGIN PRIVATE KEY-----\nSECRETabc+/=\n-----END PRIVATE KEY-----\n"}`,
+		"a user, by themselves":      `{"auth":{"plain":{"user":"shown","password":"SECRET-smtp"}},"proxy":"http://u:SECRET-proxy@h.example"}`,
+		"a JWT's private part":       `{"kty":"RSA","n":"shown","d":"SECRET-d","p":"SECRET-p","q":"SECRET-q","dp":"SECRET-dp","dq":"SECRET-dq","qi":"SECRET-qi"}`,
+		"JSON in a text":             `{"payload":"{\"client_secret\":\"SECRET-inside\"}"}`,
+		"JSON after JSON":            `{"a":1}` + "\n" + `{"password":"SECRET-second"}`,
+		"a form of another name":     `{"PASSWORD":"SECRET-upper","new-password":"SECRET-dash","passwd":"SECRET-short","pwd":"SECRET-pwd"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "record.jsonl")
+			r, err := record.Create(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := httptest.NewServer(r.Handler(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { _, _ = io.Copy(io.Discard, req.Body) })))
+			defer server.Close()
+			for _, kind := range []string{"application/json", "application/x-ndjson"} {
+				res, err := http.Post(server.URL, kind, strings.NewReader(strings.ReplaceAll(body, "5EC4E7", "535353")))
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = res.Body.Close()
+			}
+			content, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, secret := range []string{"SECRET", "535353", "424242"} {
+				if at := strings.Index(string(content), secret); at >= 0 {
+					t.Errorf("recorded is …%s…", content[max(0, at-60):min(len(content), at+60)])
+				}
+			}
+			if strings.Contains(string(content), `"request":{"bytes":0}`) || strings.Count(string(content), "\n") != 2 {
+				t.Errorf("recorded is %s", content)
+			}
+		})
 	}
 }

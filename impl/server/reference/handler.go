@@ -59,16 +59,21 @@ func tag(body []byte) string {
 }
 
 // New returns a Handler of the published contract, with the limits that searches have
-// on this node.
-func New(limits policy.SearchLimits) (*Handler, error) {
+// on this node. The pages show the services of further documents behind its own: they are
+// not published with it.
+func New(limits policy.SearchLimits, further ...[]byte) (*Handler, error) {
 	if len(openapi.JSON) == 0 || len(openapi.Descriptors) == 0 {
 		return nil, errors.New("reference: the contract is empty; run make generate")
 	}
 	limits = limits.OrDefault()
 	document := limited(openapi.JSON, limits)
-	services, err := paths(document)
-	if err != nil {
-		return nil, err
+	var services []string
+	for _, text := range append([][]byte{document}, further...) {
+		more, err := paths(text)
+		if err != nil {
+			return nil, err
+		}
+		services = append(services, more...)
 	}
 	return &Handler{
 		json:     [2]*prepared{prepare(document), prepare(limited(openapi.JSON31, limits))},
@@ -77,7 +82,7 @@ func New(limits policy.SearchLimits) (*Handler, error) {
 		icon:     prepare(icon),
 		services: services,
 		pages: sync.OnceValues(func() (map[string]*prepared, error) {
-			bodies, err := render(document)
+			bodies, err := render(document, further...)
 			pages := map[string]*prepared{}
 			for path, body := range bodies {
 				pages[path] = prepare(body)

@@ -127,15 +127,25 @@ func pathOf(tag string) string {
 	return pathDocs + "/" + strings.ReplaceAll(strings.ToLower(spaced(strings.TrimPrefix(tag, "Service"))), " ", "-")
 }
 
-// render returns the pages of an OpenAPI document by path.
-func render(text []byte) (map[string][]byte, error) {
-	var doc document
-	if err := json.Unmarshal(text, &doc); err != nil {
-		return nil, err
+// render returns the pages of an OpenAPI document by path, with the services of further ones.
+func render(text []byte, further ...[]byte) (map[string][]byte, error) {
+	read := func(text []byte) (*page, error) {
+		var doc document
+		if err := json.Unmarshal(text, &doc); err != nil {
+			return nil, err
+		}
+		return (&builder{doc: &doc}).page()
 	}
-	view, err := (&builder{doc: &doc}).page()
+	view, err := read(text)
 	if err != nil {
 		return nil, err
+	}
+	for _, text := range further {
+		more, err := read(text)
+		if err != nil {
+			return nil, err
+		}
+		view.Services = append(view.Services, more.Services...)
 	}
 	pages := map[string][]byte{}
 	put := func(path string) error {
