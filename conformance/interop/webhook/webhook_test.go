@@ -333,7 +333,7 @@ func tamper(t *testing.T, r *receiver, c call) {
 	}
 }
 
-// TestTheReceiversAreThoseOfThePage keeps what people copy what is tested; the README has
+// TestTheReceiversAreThoseOfThePage keeps what people copy what is tested; docs/ has
 // the one for node.
 func TestTheReceiversAreThoseOfThePage(t *testing.T) {
 	res, err := http.Get(harness.Shared(t).Issuer + "/docs/executions")
@@ -344,7 +344,7 @@ func TestTheReceiversAreThoseOfThePage(t *testing.T) {
 	if err := errors.Join(err, res.Body.Close()); err != nil {
 		t.Fatal(err)
 	}
-	readme, err := os.ReadFile("../../../README.md")
+	guide, err := os.ReadFile("../../../docs/howto/webhooks.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,8 +357,8 @@ func TestTheReceiversAreThoseOfThePage(t *testing.T) {
 		if !strings.Contains(shown, strings.TrimSpace(string(code))) {
 			t.Errorf("the page /docs/executions does not have the receiver in %s", name)
 		}
-		if _, example, _ := strings.Cut(string(code), "\n"); name == "node" && !strings.Contains(string(readme), example) {
-			t.Error("the README does not have the receiver in node")
+		if _, example, _ := strings.Cut(string(code), "\n"); name == "node" && !strings.Contains(string(guide), example) {
+			t.Error("docs/howto/webhooks.md does not have the receiver in node")
 		}
 		if lines := strings.Count(strings.TrimSpace(string(code)), "\n"); lines > 17 {
 			t.Errorf("the receiver in %s has %d lines", name, lines)
