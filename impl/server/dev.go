@@ -115,10 +115,20 @@ func (c *console) ListDevelopmentMessages(w http.ResponseWriter, r *http.Request
 }
 
 // GetClock shows the clock.
-func (c *console) GetClock(w http.ResponseWriter, r *http.Request) { c.Dev.Clock.ServeHTTP(w, r) }
+func (c *console) GetClock(w http.ResponseWriter, r *http.Request) {
+	c.answer(w, r, http.StatusOK, c.Dev.Clock.State(), nil)
+}
 
 // MoveClock moves it.
-func (c *console) MoveClock(w http.ResponseWriter, r *http.Request) { c.Dev.Clock.ServeHTTP(w, r) }
+func (c *console) MoveClock(w http.ResponseWriter, r *http.Request) {
+	asked, err := devRequest[clock.Change](r, "ClockChange")
+	if err == nil {
+		if wrong := c.Dev.Clock.Apply(*asked); wrong != nil {
+			err = fault.Invalid("INVALID_FIELD", "", "%v", wrong)
+		}
+	}
+	c.answer(w, r, http.StatusOK, c.Dev.Clock.State(), err)
+}
 
 // GetDatabase tells tools of this machine where the database is.
 func (c *console) GetDatabase(w http.ResponseWriter, _ *http.Request) {
