@@ -61,18 +61,24 @@ const maxDevBytes = 2 << 20
 func (d *Dev) only(handler http.Handler) http.Handler {
 	handler = http.NewCrossOriginProtection().Handler(handler)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if name, _, err := net.SplitHostPort(host); err == nil {
-			host = name
-		}
-		host = strings.ToLower(strings.Trim(host, "[]"))
-		at, _ := netip.ParseAddr(host)
-		if host != "localhost" && !strings.HasSuffix(host, ".localhost") && !at.IsLoopback() && !slices.Contains(d.Hosts, host) {
-			writeFault(w, fault.New(fault.PermissionDenied, "HOST_NOT_LOCAL", "%q is not a name of this machine; allow it by --dev-host", host))
-			return
+		// Both, for a header says nothing against the name that the browser knows.
+		for _, host := range []string{w.(*exchange).host, r.Host} {
+			if !d.isLocal(host) {
+				writeFault(w, fault.New(fault.PermissionDenied, "HOST_NOT_LOCAL", "%q is not a name of this machine; allow it by --dev-host", host))
+				return
+			}
 		}
 		handler.ServeHTTP(w, r)
 	})
+}
+
+func (d *Dev) isLocal(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	at, _ := netip.ParseAddr(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || at.IsLoopback() || slices.Contains(d.Hosts, host)
 }
 
 // console serves what only development has.
