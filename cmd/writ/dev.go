@@ -129,6 +129,7 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer db.Close()
+	defer stop() // while there is still something to read
 	sealer, err := d.sealer(dir)
 	if err != nil {
 		return err

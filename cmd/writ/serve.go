@@ -119,6 +119,7 @@ func (s *serve) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer db.Close()
+	defer stop() // while there is still something to read
 	if p.seed != nil {
 		applied, err := server.ApplySeed(ctx, server.Config{DB: db, Now: now, NewID: newID, Sealer: p.sealer}, p.seed, seed.Config{})
 		if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/writ-id/writ/impl/core/telemetry"
@@ -15,11 +16,11 @@ func (f *nodeFlags) measure(ctx context.Context, logger *slog.Logger) (stop func
 		Prometheus: f.metricsAddr != "", Version: version(),
 		Failed: func(err error) { logger.Warn("telemetry", "err", err) },
 	})
-	return func() {
+	return sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		if err := f.telemetry.Stop(ctx); err != nil {
 			logger.Warn("telemetry that was not sent", "err", err)
 		}
-	}, err
+	}), err
 }

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/yuin/goldmark"
@@ -57,6 +58,11 @@ type session struct {
 }
 
 const local = "127.0.0.1:8080"
+
+// fixed is where the redirect URIs of the seed lead: one page at a time has it.
+const fixed = "localhost:9999"
+
+var one sync.Mutex
 
 // here says what a page says of this machine as it is for the test.
 func (s *session) here(text string) string { return strings.ReplaceAll(text, local, s.server.Addr) }
@@ -124,8 +130,12 @@ func TestEveryCommandOfThePagesRuns(t *testing.T) {
 			t.Run(page.Name, func(t *testing.T) {
 				t.Parallel()
 				s := &session{T: t, dir: t.TempDir(), env: env, server: server}
-				for _, one := range blocks(page.Markdown) {
-					s.take(one)
+				for _, block := range blocks(page.Markdown) {
+					s.take(block)
+				}
+				if strings.Contains(string(page.Markdown), fixed) {
+					one.Lock()
+					defer one.Unlock()
 				}
 				s.run()
 			})

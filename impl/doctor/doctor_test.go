@@ -105,11 +105,11 @@ func TestWhatIsWrongIsFoundAndNothingElse(t *testing.T) {
 		{"deliveries that wait", func(t *testing.T, p *patient) { p.delivery(t, 1, time.Hour) }, "deliveries", doctor.Fail, "1 are due, the oldest for 1h0m"},
 		{"deliveries that are slow", func(t *testing.T, p *patient) { p.delivery(t, 1, 2*time.Minute) }, "deliveries", doctor.Warn, "1 are due, the oldest for 2m"},
 		{"a dead letter", func(t *testing.T, p *patient) { p.delivery(t, 4, -time.Hour) }, "deliveries", doctor.Warn, "1 were given up"},
-		{"a message that waits", func(t *testing.T, p *patient) {
+		{"a message that waits", func(t *testing.T, p *patient) { // that is due in an hour, so that the node does not send it
 			p.exec(t, `INSERT INTO messages (instance_id, id, org_id, user_id, kind, template, recipient, language, payload, state, attempts, next_attempt, creation_date)
-				SELECT instance_id, 'm', org_id, id, 2, 't', 'r', 'en', '{}', 1, 0, now() - interval '2 hours', now() FROM users`)
-			p.exec(t, `INSERT INTO moved_instances SELECT id, 'elsewhere', now() FROM instances`) // whose messages nobody here sends
-			p.Skip = []string{"issuers"}
+				SELECT instance_id, 'm', org_id, id, 2, 't', 'r', 'en', '{}', 1, 0, now() + interval '1 hour', now() FROM users`)
+			p.Now = func() time.Time { return time.Now().Add(3 * time.Hour) }
+			p.Skip = []string{"issuers", "database", "keys"}
 		}, "messages", doctor.Fail, "1 are due, the oldest for 2h0m"},
 		{"a proxy that changes the name", func(_ *testing.T, p *patient) { p.Port = "8443" }, "http://localhost:8443", doctor.Fail, `calls itself "http://localhost"`},
 		{"a name that nobody knows", func(t *testing.T, p *patient) {

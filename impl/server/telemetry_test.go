@@ -18,6 +18,7 @@ import (
 
 	projectv3 "github.com/writ-id/writ/gen/proto/writ/project/v3alpha"
 	"github.com/writ-id/writ/impl/core/outgoing"
+	"github.com/writ-id/writ/impl/core/store/pgtest"
 	"github.com/writ-id/writ/impl/core/telemetry"
 	"github.com/writ-id/writ/impl/server"
 	"github.com/writ-id/writ/impl/server/servertest"
@@ -213,5 +214,28 @@ func TestATraceparentIsOneOrNone(t *testing.T) {
 	off.Watch(func(context.Context) (telemetry.Readings, error) { panic("nobody asks") })
 	if at != good || ctx != t.Context() || off.Handler() != nil || off.Statements() != nil || off.Stop(ctx) != nil {
 		t.Error("nothing is something")
+	}
+}
+
+// When the database is away, it is most wanted what the node itself knows.
+func TestREL106_MetricsAreToldWithoutTheDatabase(t *testing.T) {
+	t.Parallel()
+	measured, err := telemetry.New(t.Context(), telemetry.Config{Prometheus: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := pgtest.Open(t, 4)
+	config := servertest.Config(db)
+	config.Telemetry = measured
+	if _, err := server.New(config); err != nil {
+		t.Fatal(err)
+	}
+	if text := scrape(t, measured); !strings.Contains(text, "writ_queue_depth") {
+		t.Error("with the database there are no queues")
+	}
+	db.Close()
+	text := scrape(t, measured)
+	if !strings.Contains(text, "db_client_connection_max") || strings.Contains(text, "writ_queue_depth") {
+		t.Errorf("without the database: %s", text)
 	}
 }

@@ -137,7 +137,7 @@ func TestEveryReasonIsListed(t *testing.T) {
 	found := map[string]string{}
 	err = filepath.WalkDir(root+"/impl", func(path string, entry os.DirEntry, err error) error {
 		name := filepath.Base(path)
-		if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "dev") {
+		if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "dev") || strings.Contains(filepath.ToSlash(path), "/impl/dev/") {
 			return err
 		}
 		text, err := os.ReadFile(path)

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 )
@@ -90,8 +91,9 @@ func (t *Telemetry) observe(meter metric.Meter) error {
 			for name, n := range r.Rejections {
 				o.ObserveFloat64(rejections, float64(n), metric.WithAttributes(attribute.String("place", name)))
 			}
-			if err != nil { // of the database: what it knows is left out, not invented
-				return err
+			if err != nil { // of the database: what it knows is left out, not invented, and the rest is told
+				otel.Handle(err)
+				continue
 			}
 			for name, queue := range r.Queues {
 				o.ObserveFloat64(depth, float64(queue.Depth), metric.WithAttributes(attribute.String("queue", name), attribute.String("state", "due")))
