@@ -78,10 +78,10 @@ func moveClock(cmd *cobra.Command, addr string, change *clock.Change) error {
 		return fmt.Errorf("the server at %s has no clock that can be moved: only `writ dev` has", addr)
 	default:
 		var refusal struct {
-			Error string `json:"error"`
+			Message string `json:"message"`
 		}
-		if json.Unmarshal(answer, &refusal) == nil && refusal.Error != "" {
-			return errors.New(refusal.Error)
+		if json.Unmarshal(answer, &refusal) == nil && refusal.Message != "" {
+			return errors.New(refusal.Message)
 		}
 		return fmt.Errorf("the server answered %s", res.Status)
 	}

@@ -24,6 +24,7 @@ import (
 type exchange struct {
 	http.ResponseWriter
 	request policy.Request
+	host    string // as it came, whatever a proxy says
 	status  int
 	http1   bool
 	// encoding is what the answer may be compressed by. Then its head waits for the

@@ -61,18 +61,24 @@ const maxDevBytes = 2 << 20
 func (d *Dev) only(handler http.Handler) http.Handler {
 	handler = http.NewCrossOriginProtection().Handler(handler)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if name, _, err := net.SplitHostPort(host); err == nil {
-			host = name
-		}
-		host = strings.ToLower(strings.Trim(host, "[]"))
-		at, _ := netip.ParseAddr(host)
-		if host != "localhost" && !strings.HasSuffix(host, ".localhost") && !at.IsLoopback() && !slices.Contains(d.Hosts, host) {
-			writeFault(w, fault.New(fault.PermissionDenied, "HOST_NOT_LOCAL", "%q is not a name of this machine; allow it by --dev-host", host))
-			return
+		// Both, for a header says nothing against the name that the browser knows.
+		for _, host := range []string{w.(*exchange).host, r.Host} {
+			if !d.isLocal(host) {
+				writeFault(w, fault.New(fault.PermissionDenied, "HOST_NOT_LOCAL", "%q is not a name of this machine; allow it by --dev-host", host))
+				return
+			}
 		}
 		handler.ServeHTTP(w, r)
 	})
+}
+
+func (d *Dev) isLocal(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	at, _ := netip.ParseAddr(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || at.IsLoopback() || slices.Contains(d.Hosts, host)
 }
 
 // console serves what only development has.
@@ -115,10 +121,20 @@ func (c *console) ListDevelopmentMessages(w http.ResponseWriter, r *http.Request
 }
 
 // GetClock shows the clock.
-func (c *console) GetClock(w http.ResponseWriter, r *http.Request) { c.Dev.Clock.ServeHTTP(w, r) }
+func (c *console) GetClock(w http.ResponseWriter, r *http.Request) {
+	c.answer(w, r, http.StatusOK, c.Dev.Clock.State(), nil)
+}
 
 // MoveClock moves it.
-func (c *console) MoveClock(w http.ResponseWriter, r *http.Request) { c.Dev.Clock.ServeHTTP(w, r) }
+func (c *console) MoveClock(w http.ResponseWriter, r *http.Request) {
+	asked, err := devRequest[clock.Change](r, "ClockChange")
+	if err == nil {
+		if wrong := c.Dev.Clock.Apply(*asked); wrong != nil {
+			err = fault.Invalid("INVALID_FIELD", "", "%v", wrong)
+		}
+	}
+	c.answer(w, r, http.StatusOK, c.Dev.Clock.State(), err)
+}
 
 // GetDatabase tells tools of this machine where the database is.
 func (c *console) GetDatabase(w http.ResponseWriter, _ *http.Request) {

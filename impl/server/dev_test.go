@@ -232,6 +232,44 @@ func TestWhoIsInDevelopmentMovesTheClockForTokensToo(t *testing.T) {
 	}
 }
 
+// A page whose name was bound to this machine (DNS rebinding) can send any header to it; that
+// this machine trusts itself as a proxy makes no name of it.
+func TestAForwardedHostOpensNothingOfDevelopment(t *testing.T) {
+	t.Parallel()
+	config := servertest.Config(pgtest.Connect(t, pgtest.New(t), 4))
+	config.Dev, config.Proxies = &server.Dev{Clock: clock.New()}, behind(t, false)
+	at := "http://" + servertest.Start(t, config)
+	for _, test := range []struct {
+		host, forwarded string
+		want            int
+	}{
+		{"localhost", "", 200}, {"localhost", "127.0.0.1:8080", 200},
+		{"evil.example", "", 403}, {"evil.example", "localhost", 403}, {"localhost", "evil.example", 403},
+	} {
+		req, _ := http.NewRequest(http.MethodGet, at+"/_dev/clock", nil)
+		if req.Host = test.host; test.forwarded != "" {
+			req.Header.Set("X-Forwarded-Host", test.forwarded)
+		}
+		res, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = res.Body.Close(); res.StatusCode != test.want {
+			t.Errorf("Host %s, X-Forwarded-Host %q: got %d, want %d", test.host, test.forwarded, res.StatusCode, test.want)
+		}
+	}
+}
+
+func TestAMoveOfTheClockIsHeldToItsSchema(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for _, body := range []string{`null`, `[]`, `{"moved":true}`, `{"frozen":null}`, `{"advance":"soon"}`, `{"advance":5}`, `{"set":"tomorrow"}`} {
+		if status, text, _ := b.send("POST", "/_dev/clock", body); status != http.StatusBadRequest || !strings.Contains(text, `"reason"`) {
+			t.Errorf("%s: got %d %s", body, status, text)
+		}
+	}
+}
+
 func keyIDOf(t *testing.T, header string) string {
 	t.Helper()
 	text, err := base64.RawURLEncoding.DecodeString(header)

@@ -27,8 +27,9 @@ var (
 func (s *Server) noted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 		from := s.Proxies.of(r.RemoteAddr, r.Host, r.Header.Values)
+		asked := r.Host
 		r.Host = from.host
-		w := &exchange{ResponseWriter: answer, http1: r.ProtoMajor == 1, request: policy.Request{
+		w := &exchange{ResponseWriter: answer, host: asked, http1: r.ProtoMajor == 1, request: policy.Request{
 			ID: plainID(r.Header.Get("X-Request-Id"), s.NewID), Host: r.Host, ClientAddress: from.from, Authorization: r.Header["Authorization"],
 			SkipExecutions: r.Header.Get(policy.SkipHeader) == "true", Context: r.Header.Get(policy.ContextHeader),
 		}}

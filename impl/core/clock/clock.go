@@ -4,9 +4,7 @@
 package clock
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 )
@@ -134,37 +132,4 @@ func (c *Clock) State() State {
 	defer c.mu.Unlock()
 	now := c.now()
 	return State{now, (-time.Since(now)).Round(time.Second).String(), c.frozen != nil}
-}
-
-// maxBody is how long a change may be.
-const maxBody = 4 << 10
-
-// ServeHTTP shows the clock (GET) and moves it (POST, a Change).
-func (c *Clock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	refuse := func(status int, err error) {
-		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})
-	}
-	switch r.Method {
-	case http.MethodGet, http.MethodHead:
-	case http.MethodPost:
-		var change Change
-		decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&change); err != nil {
-			refuse(http.StatusBadRequest, fmt.Errorf("the body has to be {set, advance, frozen, reset}: %w", err))
-			return
-		}
-		if err := c.Apply(change); err != nil {
-			refuse(http.StatusBadRequest, err)
-			return
-		}
-	default:
-		w.Header().Set("Allow", "GET, POST")
-		refuse(http.StatusMethodNotAllowed, fmt.Errorf("%s is not allowed here", r.Method))
-		return
-	}
-	_ = json.NewEncoder(w).Encode(c.State())
 }

@@ -59,6 +59,10 @@ func Create(path string) (*Recorder, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := file.Chmod(0o600); err != nil { // it may have been there
+		_ = file.Close()
+		return nil, err
+	}
 	return &Recorder{file: file, seen: map[string]bool{}}, nil
 }
 
@@ -312,7 +316,7 @@ func (m *masker) text(value string) string {
 func isSecret(name string) bool {
 	name = folded(name)
 	for _, end := range []string{
-		"token", "secret", "password", "passwd", "passphrase", "pwd", "assertion", "verifier", "cookie", "tokenhint", "apikey", "privatekey", "accesskey",
+		"token", "secret", "password", "passwordagain", "passwd", "passphrase", "pwd", "assertion", "verifier", "cookie", "tokenhint", "apikey", "privatekey", "accesskey",
 		"totpuri", "hash", "authorization", "pem",
 	} {
 		if strings.HasSuffix(name, end) {

@@ -17,6 +17,9 @@ import (
 func TestNoSecretIsRecorded(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "record.jsonl")
+	if err := os.WriteFile(path, []byte("of an earlier run"), 0o644); err != nil { //nolint:gosec // as a shell would have made it
+		t.Fatal(err)
+	}
 	r, err := record.Create(path)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +91,7 @@ func TestSecretsOfOtherShapesAreNotRecordedEither(t *testing.T) {
 		"a JWT's private part":       `{"kty":"RSA","n":"shown","d":"SECRET-d","p":"SECRET-p","q":"SECRET-q","dp":"SECRET-dp","dq":"SECRET-dq","qi":"SECRET-qi"}`,
 		"JSON in a text":             `{"payload":"{\"client_secret\":\"SECRET-inside\"}"}`,
 		"JSON after JSON":            `{"a":1}` + "\n" + `{"password":"SECRET-second"}`,
-		"a form of another name":     `{"PASSWORD":"SECRET-upper","new-password":"SECRET-dash","passwd":"SECRET-short","pwd":"SECRET-pwd"}`,
+		"a form of another name":     `{"PASSWORD":"SECRET-upper","new-password":"SECRET-dash","newPasswordAgain":"SECRET-mistyped","passwd":"SECRET-short","pwd":"SECRET-pwd"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

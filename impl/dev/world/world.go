@@ -212,11 +212,16 @@ func (o *world) restore(ctx context.Context, name string) error {
 	if err != nil || n < 1 || n > len(o.snapshots) {
 		return fault.New(fault.NotFound, "SNAPSHOT_UNKNOWN", "the world has no snapshot %q", name)
 	}
+	ctx = context.WithoutCancel(ctx) // half of it would be a world without a database
+	fresh := o.database() + "_new"
+	if err := o.worlds.clone(ctx, o.snapshot(n), fresh); err != nil {
+		return err
+	}
 	return o.without(ctx, func() error {
 		if err := o.worlds.drop(ctx, o.database()); err != nil {
-			return err
+			return errors.Join(err, o.worlds.drop(ctx, fresh))
 		}
-		if err := o.worlds.clone(ctx, o.snapshot(n), o.database()); err != nil {
+		if err := o.worlds.rename(ctx, fresh, o.database()); err != nil {
 			return err
 		}
 		o.clock.Put(o.snapshots[n-1])
@@ -227,7 +232,9 @@ func (o *world) restore(ctx context.Context, name string) error {
 // without does something while no server runs, and starts another one after it. Who calls
 // meanwhile waits at the door.
 func (o *world) without(ctx context.Context, do func() error) error {
-	o.stop()
+	if o.stop != nil { // an earlier one could not start
+		o.stop()
+	}
 	o.stop = nil
 	failed := do()
 	db, err := o.open(context.WithoutCancel(ctx))

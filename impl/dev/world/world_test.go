@@ -116,6 +116,49 @@ func (h *host) createOrg(in info) (int, string) {
 	return h.call("POST", in.Issuer+"/resources/v3alpha/organizations", org, "Authorization", "Bearer "+in.AdminToken)
 }
 
+// Who gives up waiting, or a copy that cannot be made, leaves no world without its database.
+func TestARestoreThatFailsLeavesTheWorldAsItWas(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	in := h.make(`{}`)
+	name, err := h.worlds.Snapshot(t.Context(), in.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, text := h.createOrg(in); status/100 != 2 {
+		t.Fatalf("got %d %s", status, text)
+	}
+	gone, giveUp := context.WithCancel(t.Context())
+	giveUp()
+	if err := h.worlds.Restore(gone, in.ID, name); err != nil {
+		t.Errorf("what was begun is not finished: %v", err)
+	}
+	if status, text := h.createOrg(in); status/100 != 2 {
+		t.Errorf("it is not what it was at the snapshot: %d %s", status, text)
+	}
+
+	pool, err := pgx.Connect(t.Context(), h.database.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close(context.Background())
+	var snapshot string
+	if err := pool.QueryRow(t.Context(), "SELECT datname FROM pg_database WHERE strpos(datname, $1) > 0 AND NOT datname = $2", in.ID, "writ_world_"+in.ID).Scan(&snapshot); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), "DROP DATABASE "+pgx.Identifier{snapshot}.Sanitize()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if status, _ := h.call("POST", h.url+"/_dev/worlds/"+in.ID+"/restore", `{"snapshot":"`+name+`"}`); status != http.StatusInternalServerError {
+			t.Errorf("a snapshot that is gone: got %d", status)
+		}
+		if status, text := h.createOrg(in); status != http.StatusConflict {
+			t.Errorf("the world is not as it was: %d %s", status, text)
+		}
+	}
+}
+
 func TestTwoWorldsKnowNothingOfOneAnother(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)

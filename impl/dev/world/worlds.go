@@ -123,6 +123,11 @@ func (w *Worlds) clone(ctx context.Context, from, to string) error {
 	return err
 }
 
+func (w *Worlds) rename(ctx context.Context, from, to string) error {
+	_, err := w.Base.DB.Pool.Exec(ctx, fmt.Sprintf("ALTER DATABASE %s RENAME TO %s", pgx.Identifier{from}.Sanitize(), pgx.Identifier{to}.Sanitize()))
+	return err
+}
+
 func (w *Worlds) drop(ctx context.Context, database string) error {
 	_, err := w.Base.DB.Pool.Exec(ctx, fmt.Sprintf("DROP DATABASE IF EXISTS %s WITH (FORCE)", pgx.Identifier{database}.Sanitize()))
 	return err

@@ -369,6 +369,7 @@ func takeNewExternal(v *visit) error {
 	if mistakes := mistakesIn(said); len(mistakes) > 0 {
 		return newExternalForm(v, p, said, mistakes)
 	}
+	v.spent = true // whose address it is said to be gets a message
 	return adopt(v, p, e, said, true)
 }
 

@@ -121,6 +121,7 @@ func takeVerify(v *visit) error {
 		return v.to(pathName)
 	}
 	if v.form.Get("send") != "" {
+		v.spent = true
 		if err := inTime(v.r.Context(), func() error {
 			return v.registrations.Resend(v.r.Context(), v.instance.ID, v.flow.GetCodeUserId(), v.flow.GetAddress(), v.words.language)
 		}); err != nil {

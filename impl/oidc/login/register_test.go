@@ -15,6 +15,7 @@ import (
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/throttle"
 )
 
 func (b *browser) register(email string, more ...string) *browser {
@@ -24,6 +25,18 @@ func (b *browser) register(email string, more ...string) *browser {
 		b.open("/begin").want(200, "/login/register")
 	}
 	return b.send(append([]string{"givenName", "Carol", "familyName", "Jones", "email", email, "newPassword", "battery staple", "newPasswordAgain", "battery staple"}, more...)...)
+}
+
+// SEC-185: one registration is no licence to have messages sent for ever.
+func TestCodesThatAreSentAgainCountForTheAddressOfWhoAsks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Tries = throttle.New(throttle.Limit{Times: 3, Per: time.Hour}, w.now)
+	b := w.browser().register("carol@new.example").want(200, "/login/verify")
+	for range 2 {
+		b.send("send", "yes").want(200, "/login/verify")
+	}
+	b.send("send", "yes").want(http.StatusTooManyRequests, "/login/verify")
 }
 
 func TestRegister(t *testing.T) {
