@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/contrib/exporters/autoexport"
 	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/exemplar"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
@@ -114,6 +115,9 @@ func (t *Telemetry) measure(about *resource.Resource, readers ...metric.Reader) 
 		return nil
 	}
 	options := []metric.Option{metric.WithResource(about), metric.WithCardinalityLimit(maxSets)}
+	if t.tracer == nil { // there is no span that could be an example, and looking for one costs
+		options = append(options, metric.WithExemplarFilter(exemplar.AlwaysOffFilter))
+	}
 	for _, reader := range readers {
 		options = append(options, metric.WithReader(reader))
 	}
