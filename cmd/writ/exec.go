@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -98,12 +99,12 @@ func (e *execution) run(ctx context.Context, out io.Writer, args []string) (err 
 	}
 	e.kept = func() bool { return e.keep && code != 0 }
 	ended := make(chan struct{})
-	started := false
+	var started atomic.Bool
 	e.announced = func(info ready.Info, file, ca string) error {
 		if recorder != nil {
 			recorder.Learn(secretsOf(info)...)
 		}
-		started = true
+		started.Store(true)
 		go func() {
 			defer close(ended)
 			defer stop()
@@ -116,14 +117,14 @@ func (e *execution) run(ctx context.Context, out io.Writer, args []string) (err 
 	go func() { // before there is a command a signal ends the start
 		select {
 		case <-ctx.Done():
-			if !started {
+			if !started.Load() {
 				stop()
 			}
 		case <-interrupted:
 		}
 	}()
 	err = e.dev.run(server, out)
-	if started {
+	if started.Load() {
 		<-ended
 	}
 	if err != nil || code == 0 {

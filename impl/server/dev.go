@@ -127,6 +127,10 @@ func (c *console) GetClock(w http.ResponseWriter, r *http.Request) {
 
 // MoveClock moves it.
 func (c *console) MoveClock(w http.ResponseWriter, r *http.Request) {
+	if isEmpty(r.Body) {
+		c.refuse(w, r, fault.Invalid("INVALID_FIELD", "", "a change has to be sent: set, advance, frozen or reset"))
+		return
+	}
 	asked, err := devRequest[clock.Change](r, "ClockChange")
 	if err == nil {
 		if wrong := c.Dev.Clock.Apply(*asked); wrong != nil {

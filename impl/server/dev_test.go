@@ -263,7 +263,7 @@ func TestAForwardedHostOpensNothingOfDevelopment(t *testing.T) {
 func TestAMoveOfTheClockIsHeldToItsSchema(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	for _, body := range []string{`null`, `[]`, `{"moved":true}`, `{"frozen":null}`, `{"advance":"soon"}`, `{"advance":5}`, `{"set":"tomorrow"}`} {
+	for _, body := range []string{``, `null`, `[]`, `{"moved":true}`, `{"frozen":null}`, `{"advance":"soon"}`, `{"advance":5}`, `{"set":"tomorrow"}`} {
 		if status, text, _ := b.send("POST", "/_dev/clock", body); status != http.StatusBadRequest || !strings.Contains(text, `"reason"`) {
 			t.Errorf("%s: got %d %s", body, status, text)
 		}
