@@ -15,9 +15,9 @@ var files embed.FS
 
 // contents are the pages in the order in which they are listed.
 var contents = []Section{
-	{Title: "Quick start", Pages: pages("start", "five-minutes", "go", "javascript", "python", "browser", "generated")},
+	{Title: "Quick start", Pages: pages("start", "five-minutes", "go", "javascript", "python", "java", "browser", "apache", "generated")},
 	{Title: "Concepts", Pages: pages("concepts", "contexts", "grants", "settings", "tokens")},
-	{Title: "How to", Pages: pages("howto", "ci", "proxies", "rotate-keys", "webhooks", "identity-providers", "move-a-tenant", "observe", "deploy")},
+	{Title: "How to", Pages: pages("howto", "ci", "recipes", "proxies", "rotate-keys", "webhooks", "identity-providers", "move-a-tenant", "observe", "deploy")},
 	{Title: "Moving here", Pages: pages("moving", "keycloak", "auth0", "zitadel")},
 	{Title: "More", Pages: pages("", "faq")},
 }
