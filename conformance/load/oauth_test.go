@@ -358,7 +358,8 @@ func (b *oauthBench) profile(s scenario, p *provider, length time.Duration) (wai
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for kind, from := range map[string]string{"cpu": fmt.Sprintf("profile?seconds=%d", max(1, int(length.Seconds()))), "allocs": "allocs"} {
+		for _, one := range [][2]string{{"cpu", fmt.Sprintf("profile?seconds=%d", max(1, int(length.Seconds())))}, {"allocs", "allocs?gc=1"}} {
+			kind, from := one[0], one[1]
 			res, err := http.Get(p.debug + "/debug/pprof/" + from)
 			if err != nil {
 				b.t.Errorf("profiling: %v", err)
