@@ -124,6 +124,7 @@ type Pages struct {
 	buttons       *cache.Cache[string, []button] // of the same
 	scenes        *cache.Cache[string, *scene]   // of instances and organizations
 	domains       *cache.Cache[string, string]   // whose a verified domain is
+	sheets        sheets
 }
 
 // New returns Pages over c.
