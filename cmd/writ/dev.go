@@ -54,6 +54,8 @@ DIR/credentials.json); without it everything is removed at exit.`,
 	cmd.Flags().StringSliceVar(&d.hosts, "dev-host", nil, "further host names, such as that of a container, under which messages and clock are at /_dev; localhost and loopback addresses are")
 	cmd.Flags().IntVar(&d.worlds, "worlds", 0, "how many worlds (POST /_dev/worlds) are ready from the start; without it some are from the first that is asked for")
 	cmd.Flags().BoolVar(&d.reset, "reset", false, "begin anew: remove the database and the credentials that are in --data-dir")
+	cmd.Flags().StringVar(&d.passwordCost, "password-cost", "", "minimal makes hashes that protect nobody, to measure what else a log-in costs")
+	_ = cmd.Flags().MarkHidden("password-cost")
 	cmd.Flags().StringVar(&d.readyFile, "ready-file", "", "file to write when the server answers: JSON with issuer, addr and credentials")
 	return cmd
 }
@@ -61,6 +63,7 @@ DIR/credentials.json); without it everything is removed at exit.`,
 type dev struct {
 	nodeFlags
 	dataDir, readyFile string
+	passwordCost       string
 	hosts, settings    []string
 	tls, reset         bool
 	worlds             int
@@ -78,6 +81,14 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 	file, err := d.seedFile()
 	if err != nil {
 		return err
+	}
+	switch d.passwordCost {
+	case "":
+	case "minimal":
+		logger.Warn("password hashes protect nobody: --password-cost minimal is for measurements")
+		secret.Cheap()
+	default:
+		return usageError{fmt.Errorf("--password-cost: %q is not minimal, the only one there is", d.passwordCost)}
 	}
 	go server.Prepare() // while PostgreSQL starts
 	stop, err := d.measure(ctx, logger)

@@ -134,3 +134,18 @@ func TestWhatIsNoCommandIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// Nobody can be told to run a server whose password hashes protect nobody.
+func TestSEC182_OnlyDevMakesCheapPasswordHashes(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"serve", "exec"} {
+		cmd, _ := writ(t, command, "--password-cost", "minimal")
+		if output, err := cmd.CombinedOutput(); codeOf(err) != 2 || !strings.Contains(string(output), "unknown flag: --password-cost") {
+			t.Errorf("%s: got %v, %s; want a refusal", command, err, output)
+		}
+	}
+	cmd, _ := writ(t, "dev", "--password-cost", "cheaper")
+	if output, err := cmd.CombinedOutput(); codeOf(err) != 2 || !strings.Contains(string(output), `"cheaper" is not minimal`) {
+		t.Errorf("dev: got %v, %s; want a refusal", err, output)
+	}
+}

@@ -80,12 +80,12 @@ func TestOAuth(t *testing.T) {
 // start starts everything and makes the clients.
 func (b *oauthBench) start() {
 	t, ctx, sides := b.t, b.t.Context(), os.Getenv("WRIT_TEST_BENCH_SIDES")
-	pid, readyFile, data, debug := startWrit(t, func(data string) {
+	pid, readyFile, data, _ := startWrit(t, func(data string) {
 		database, _ := databaseOf(t, data)
 		if err := preloadStatements(ctx, database); err != nil {
 			t.Logf("statements are not counted: %v", err)
 		}
-	})
+	}, "--password-cost", "minimal")
 	database, postgres := databaseOf(t, data)
 	seeded, err := readReady(readyFile)
 	if err != nil {
@@ -104,7 +104,7 @@ func (b *oauthBench) start() {
 			t.Fatalf("make the clients: %v", err)
 		}
 		writ.settle = analyze(t, database)
-		writ.use, writ.debug = rotation(writ, data), "http://"+debug
+		writ.use = rotation(writ, data)
 		b.sides = append(b.sides, writ)
 	}
 	if sides != "writ" {
@@ -197,20 +197,7 @@ func rotation(p *provider, data string) func(context.Context, string) error {
 
 // signsWith returns the algorithm of a token that should be signed with one.
 func (p *provider) signsWith(algorithm string) (string, error) {
-	c, err := dial(p.addr)
-	if err != nil {
-		return "", err
-	}
-	defer c.close()
-	request, err := p.credentials(algorithm)
-	if err != nil {
-		return "", err
-	}
-	a, err := c.expect(request, http.StatusOK)
-	if err != nil {
-		return "", err
-	}
-	token, err := member(a.body, "access_token")
+	token, err := p.serviceToken(algorithm)
 	return algorithmOf(token), err
 }
 
@@ -227,7 +214,7 @@ func (b *oauthBench) conditions() string {
 		node, _ := exec.CommandContext(b.t.Context(), "node", "--version").Output()
 		peer = fmt.Sprintf(", oidc-provider %s on Node.js %s", peerVersion(), strings.TrimSpace(string(node)))
 	}
-	return fmt.Sprintf("%d cores, %s, %s%s; %d connections; %s for each measurement, the cheapest of %d; %s",
+	return fmt.Sprintf("%d cores, %s, %s%s; %d connections; %s for each measurement, the cheapest of %d; password hashes of 8 KiB, one pass; %s",
 		runtime.NumCPU(), runtime.Version(), postgres, peer, connections, b.length, b.repeats, time.Now().UTC().Format(time.DateOnly))
 }
 
@@ -304,9 +291,6 @@ func (b *oauthBench) measureAll(chosen []scenario) string {
 				statements = b.count(s, p)
 			}
 			fmt.Fprintf(&table, "| | %s | %s | %s | %s | %s |\n", p.name, result, ratio(result, floor), toPeer, statements)
-			if s.hashes && p.debug != "" { // the peer takes any password
-				fmt.Fprintf(&table, "| | %s | | | | | | %s |\n", p.name+", without the hash", b.withoutHash(s, p, result, best))
-			}
 		}
 		b.t.Logf("%s: %s", s.name, time.Since(begin).Round(time.Second))
 	}
@@ -368,55 +352,6 @@ func (b *oauthBench) once(s scenario, p *provider, length time.Duration) (sample
 	}
 	return result, nil
 }
-
-// withoutHash returns the last columns of a row with what a login costs besides
-// hashing the password. That is the share of a CPU profile, in a measurement of
-// its own: subtracting what one argon2id costs alone would leave noise.
-func (b *oauthBench) withoutHash(s scenario, p *provider, result sample, best map[string]sample) string {
-	share, err := b.shareOf(s, p, "argon2")
-	if err != nil {
-		b.fail(s, p, err)
-		return "failed | | | "
-	}
-	server, postgres, _ := result.perThousand()
-	rest, toPeer := server*(1-share)+postgres, ""
-	if peer, ok := best["oidc-provider"]; ok {
-		toPeer = fmt.Sprintf("%.2f", rest/peer.total())
-	}
-	return fmt.Sprintf("%.0f | %.2f | %s | ", rest, rest/best["floor"].total(), toPeer)
-}
-
-// profiledFor is how long a CPU profile is taken: it has 100 samples for each
-// second and core.
-const profiledFor = 5 * time.Second
-
-// shareOf returns the share of the server's CPU in functions whose names match.
-func (b *oauthBench) shareOf(s scenario, p *provider, functions string) (float64, error) {
-	calls, err := s.of(b.t.Context(), p, b.length)
-	if err != nil {
-		return 0, err
-	}
-	work := make(chan error, 1)
-	go func() {
-		_, err := measureOn(p, calls, profiledFor+500*time.Millisecond)
-		work <- err
-	}()
-	top, err := exec.CommandContext(b.t.Context(), "go", "tool", "pprof", "-top", "-nodecount=100000", "-nodefraction=0", "-focus="+functions,
-		fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", p.debug, int(profiledFor.Seconds()))).Output()
-	if err := errors.Join(err, <-work); err != nil {
-		return 0, err
-	}
-	found := focused.FindSubmatch(top)
-	if found == nil {
-		return 0, fmt.Errorf("pprof does not say what share it was: %s", top)
-	}
-	percent, err := strconv.ParseFloat(string(found[1]), 64)
-	return percent / 100, err
-}
-
-// focused finds the share in "Active filters: …\nShowing nodes accounting for
-// 1.50s, 75.00% of 2s total".
-var focused = regexp.MustCompile(`accounting for \S+, ([0-9.]+)% of`)
 
 // count returns the SQL statements of one call, counted apart: counting costs.
 func (b *oauthBench) count(s scenario, p *provider) string {

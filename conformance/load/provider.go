@@ -66,8 +66,8 @@ type provider struct {
 	addr      string
 	ready     ready
 	endpoints endpoints
-	debug     string // URL of its pprof, "" when it has none
-	// services by the kind of their tokens ("opaque", "RS256", "ES256").
+	// services by the kind of their tokens ("opaque", "RS256",
+	// "ES256"), and "project" for opaque ones that are for an API.
 	services map[string]service
 	// apps by the algorithm of their ID tokens, and "JWT RS256", "JWT ES256" for
 	// those whose access tokens are JWTs that can be introspected.
@@ -156,7 +156,8 @@ func (p *provider) setUpWrit(ctx context.Context) error {
 		return err
 	}
 	jwt := service{registered{ClientID: secret.ClientID, ClientSecret: secret.ClientSecret}, scope}
-	p.services = map[string]service{"opaque": {p.ready.ServiceUser, scope}, "RS256": jwt, "ES256": jwt}
+	project := url.Values{"scope": {"openid urn:service:iam:org:project:id:" + p.ready.ProjectID + ":aud"}}
+	p.services = map[string]service{"opaque": {p.ready.ServiceUser, scope}, "project": {p.ready.ServiceUser, project}, "RS256": jwt, "ES256": jwt}
 
 	const password = "Correct-Horse-Battery-1"
 	for i := range p.people {
@@ -213,7 +214,7 @@ func (p *provider) setUpPeer() {
 	p.services = map[string]service{
 		"opaque": {p.ready.ServiceUser, ask("")}, "RS256": {p.ready.ServiceUser, ask("urn:peer:RS256")}, "ES256": {p.ready.ServiceUser, ask("urn:peer:ES256")},
 	}
-	p.apps = map[string]registered{"RS256": p.ready.Clients["second"], "ES256": p.ready.Clients["es256"]}
+	p.apps = map[string]registered{"RS256": p.ready.Clients["web"], "ES256": p.ready.Clients["es256"]}
 }
 
 const verifier = "a-code-verifier-of-the-benchmark-that-is-long-enough"

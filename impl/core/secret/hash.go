@@ -117,13 +117,14 @@ func argon(scheme string, parts []string) *Hash {
 	if threads < 1 || threads > maxThreads || memory < 8*threads || memory > maxMemoryKiB || time < 1 || memory*time > maxWorkKiB {
 		return nil
 	}
+	wantMemory, wantTime := parameters()
 	derive := argon2.Key
 	if scheme == "argon2id" {
 		derive = argon2.IDKey
 	}
 	return &Hash{
 		work: float64(memory*time) / (memoryKiB * passes), // of our own
-		key:  key, NeedsRehash: scheme != "argon2id" || memory < memoryKiB || time < passes || len(salt) < saltBytes || len(key) < keyBytes,
+		key:  key, NeedsRehash: scheme != "argon2id" || memory < int(wantMemory) || time < int(wantTime) || len(salt) < saltBytes || len(key) < keyBytes,
 		derive: func(password []byte) []byte {
 			return derive(password, salt, uint32(time), uint32(memory), uint8(threads), uint32(len(key)))
 		},

@@ -1,0 +1,4 @@
+package secret
+
+// Dear ends what Cheap began.
+func Dear() { cheap.Store(false) }
