@@ -47,8 +47,8 @@ func (s *Set) Get(ctx context.Context, instanceID string) (*Published, error) {
 		return nil, err
 	}
 	other := *keys
-	other.signer = newKey(keys.signer.ID+"-expired", keys.signer.Algorithm, private)
-	return &other, nil
+	other.signer, err = newKey(keys.signer.ID+"-expired", keys.signer.Algorithm, private)
+	return &other, err
 }
 
 type foreign struct{}
