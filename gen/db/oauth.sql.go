@@ -172,6 +172,111 @@ func (q *Queries) FunctionFacts(ctx context.Context, db DBTX, arg FunctionFactsP
 	return i, err
 }
 
+const grantSubjects = `-- name: GrantSubjects :many
+WITH asked AS (
+    SELECT generate_subscripts($2::text[], 1) AS n,
+        unnest($3::text[]) AS instance_id, unnest($2::text[]) AS user_id, unnest($4::text[]) AS grant_id
+)
+SELECT q.n::int AS n, s.instance_id, s.id, s.org_id, s.user_type, s.username, s.generation, s.given_name, s.family_name, s.middle_name, s.nick_name, s.display_name, s.preferred_language, s.profile_url, s.picture_url, s.website_url, s.gender, s.birthdate, s.zoneinfo, s.street_address, s.locality, s.region, s.postal_code, s.country, s.email, s.is_email_verified, s.is_email_proven, s.phone, s.is_phone_verified, s.change_date, g.instance_id, g.id, g.org_id, g.user_id, g.app_id, g.session_id, g.user_generation, g.parent_id, g.origins, g.scopes, g.audience, g.auth_time, g.amr, g.claims, g.actor, g.revoked, g.generation, g.idle_date, g.expiration_date, g.creation_date, coalesce(n.id, '')::text AS live_session_id
+FROM asked q
+JOIN subjects s ON s.instance_id = q.instance_id AND s.id = q.user_id
+JOIN oauth_grants g ON g.instance_id = q.instance_id AND g.id = q.grant_id AND g.user_id = s.id AND g.user_generation = s.generation AND NOT g.revoked
+LEFT JOIN sessions n ON n.instance_id = q.instance_id AND n.id = g.session_id AND (n.expiration_date IS NULL OR n.expiration_date > $1::timestamptz)
+`
+
+type GrantSubjectsParams struct {
+	Now         time.Time `db:"now"`
+	UserIds     []string  `db:"user_ids"`
+	InstanceIds []string  `db:"instance_ids"`
+	GrantIds    []string  `db:"grant_ids"`
+}
+
+type GrantSubjectsRow struct {
+	N             int32      `db:"n"`
+	Subject       Subject    `db:"subject"`
+	OauthGrant    OauthGrant `db:"oauth_grant"`
+	LiveSessionID string     `db:"live_session_id"`
+}
+
+// Grants that refresh tokens are of, and their users, many at once as Subjects. Their
+// sessions count while they live.
+func (q *Queries) GrantSubjects(ctx context.Context, db DBTX, arg GrantSubjectsParams) ([]GrantSubjectsRow, error) {
+	rows, err := db.Query(ctx, grantSubjects,
+		arg.Now,
+		arg.UserIds,
+		arg.InstanceIds,
+		arg.GrantIds,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []GrantSubjectsRow{}
+	for rows.Next() {
+		var i GrantSubjectsRow
+		if err := rows.Scan(
+			&i.N,
+			&i.Subject.InstanceID,
+			&i.Subject.ID,
+			&i.Subject.OrgID,
+			&i.Subject.UserType,
+			&i.Subject.Username,
+			&i.Subject.Generation,
+			&i.Subject.GivenName,
+			&i.Subject.FamilyName,
+			&i.Subject.MiddleName,
+			&i.Subject.NickName,
+			&i.Subject.DisplayName,
+			&i.Subject.PreferredLanguage,
+			&i.Subject.ProfileUrl,
+			&i.Subject.PictureUrl,
+			&i.Subject.WebsiteUrl,
+			&i.Subject.Gender,
+			&i.Subject.Birthdate,
+			&i.Subject.Zoneinfo,
+			&i.Subject.StreetAddress,
+			&i.Subject.Locality,
+			&i.Subject.Region,
+			&i.Subject.PostalCode,
+			&i.Subject.Country,
+			&i.Subject.Email,
+			&i.Subject.IsEmailVerified,
+			&i.Subject.IsEmailProven,
+			&i.Subject.Phone,
+			&i.Subject.IsPhoneVerified,
+			&i.Subject.ChangeDate,
+			&i.OauthGrant.InstanceID,
+			&i.OauthGrant.ID,
+			&i.OauthGrant.OrgID,
+			&i.OauthGrant.UserID,
+			&i.OauthGrant.AppID,
+			&i.OauthGrant.SessionID,
+			&i.OauthGrant.UserGeneration,
+			&i.OauthGrant.ParentID,
+			&i.OauthGrant.Origins,
+			&i.OauthGrant.Scopes,
+			&i.OauthGrant.Audience,
+			&i.OauthGrant.AuthTime,
+			&i.OauthGrant.Amr,
+			&i.OauthGrant.Claims,
+			&i.OauthGrant.Actor,
+			&i.OauthGrant.Revoked,
+			&i.OauthGrant.Generation,
+			&i.OauthGrant.IdleDate,
+			&i.OauthGrant.ExpirationDate,
+			&i.OauthGrant.CreationDate,
+			&i.LiveSessionID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const mayUseProject = `-- name: MayUseProject :one
 SELECT ((NOT $1::bool OR EXISTS (
         SELECT FROM user_grants ug LEFT JOIN project_grants pg ON pg.instance_id = ug.instance_id AND pg.id = ug.project_grant_id
@@ -651,475 +756,122 @@ func (q *Queries) ServiceKey(ctx context.Context, db DBTX, arg ServiceKeyParams)
 	return i, err
 }
 
-const subjectOfGrant = `-- name: SubjectOfGrant :one
-SELECT s.instance_id, s.id, s.org_id, s.user_type, s.username, s.generation, s.given_name, s.family_name, s.middle_name, s.nick_name, s.display_name, s.preferred_language, s.profile_url, s.picture_url, s.website_url, s.gender, s.birthdate, s.zoneinfo, s.street_address, s.locality, s.region, s.postal_code, s.country, s.email, s.is_email_verified, s.is_email_proven, s.phone, s.is_phone_verified, s.change_date, g.instance_id, g.id, g.org_id, g.user_id, g.app_id, g.session_id, g.user_generation, g.parent_id, g.origins, g.scopes, g.audience, g.auth_time, g.amr, g.claims, g.actor, g.revoked, g.generation, g.idle_date, g.expiration_date, g.creation_date,
-    coalesce((SELECT n.id FROM sessions n WHERE n.instance_id = g.instance_id AND n.id = g.session_id AND (n.expiration_date IS NULL OR n.expiration_date > $1::timestamptz)), '')::text AS live_session_id,
-    (CASE WHEN $2::bool THEN roles_of(s.instance_id, s.id, g.audience) END)::jsonb AS roles,
-    (CASE WHEN $3::text = ANY (g.scopes) THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
-FROM subjects s
-JOIN oauth_grants g ON g.instance_id = s.instance_id AND g.id = $4 AND g.user_id = s.id AND g.user_generation = s.generation AND NOT g.revoked
-WHERE s.instance_id = $5 AND s.id = $6
+const subjects = `-- name: Subjects :many
+WITH asked AS (
+    SELECT generate_subscripts($3::text[], 1) AS n,
+        unnest($4::text[]) AS instance_id,
+        unnest($3::text[]) AS user_id,
+        unnest($5::int[]) AS generation,
+        unnest($6::text[]) AS token_id,
+        unnest($7::text[]) AS grant_id,
+        unnest($8::text[]) AS session_id,
+        unnest($9::text[]) AS projects
+)
+SELECT q.n::int AS n, s.instance_id, s.id, s.org_id, s.user_type, s.username, s.generation, s.given_name, s.family_name, s.middle_name, s.nick_name, s.display_name, s.preferred_language, s.profile_url, s.picture_url, s.website_url, s.gender, s.birthdate, s.zoneinfo, s.street_address, s.locality, s.region, s.postal_code, s.country, s.email, s.is_email_verified, s.is_email_proven, s.phone, s.is_phone_verified, s.change_date, coalesce(g.claims, '{}')::text[] AS claims,
+    (CASE WHEN q.projects <> '' THEN (
+        SELECT jsonb_agg(jsonb_build_object('project', ug.project_id, 'org', ug.org_id, 'domain', coalesce(d.domain, ''), 'keys', ug.role_keys))
+        FROM user_grants ug
+        JOIN projects p ON p.instance_id = ug.instance_id AND p.id = ug.project_id AND p.state = 1
+        LEFT JOIN project_grants pg ON pg.instance_id = ug.instance_id AND pg.id = ug.project_grant_id
+        LEFT JOIN domains d ON d.instance_id = ug.instance_id AND d.org_id = ug.org_id AND d.is_primary
+        WHERE ug.instance_id = s.instance_id AND ug.user_id = s.id AND ug.state = 1 AND (ug.project_grant_id IS NULL OR pg.state = 1)
+          AND ug.project_id = ANY (string_to_array(q.projects, E'\x1f'))) END)::jsonb AS roles,
+    (CASE WHEN $1::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
+FROM asked q
+JOIN subjects s ON s.instance_id = q.instance_id AND s.id = q.user_id
+LEFT JOIN oauth_grants g ON g.instance_id = q.instance_id AND g.id = q.grant_id AND g.user_id = s.id AND g.user_generation = s.generation AND NOT g.revoked
+LEFT JOIN sessions n ON n.instance_id = q.instance_id AND n.id = q.session_id AND n.user_id = s.id AND (n.expiration_date IS NULL OR n.expiration_date > $2::timestamptz)
+LEFT JOIN revoked_tokens t ON t.instance_id = q.instance_id AND t.id = q.token_id
+WHERE (q.generation < 0 OR s.generation = q.generation) AND (q.grant_id = '' OR g.id IS NOT NULL) AND (q.session_id = '' OR n.id IS NOT NULL) AND t.id IS NULL
 `
 
-type SubjectOfGrantParams struct {
-	Now           time.Time `db:"now"`
-	WithRoles     bool      `db:"with_roles"`
-	MetadataScope string    `db:"metadata_scope"`
-	GrantID       string    `db:"grant_id"`
-	InstanceID    string    `db:"instance_id"`
-	UserID        string    `db:"user_id"`
-}
-
-type SubjectOfGrantRow struct {
-	Subject       Subject         `db:"subject"`
-	OauthGrant    OauthGrant      `db:"oauth_grant"`
-	LiveSessionID string          `db:"live_session_id"`
-	Roles         json.RawMessage `db:"roles"`
-	Metadata      json.RawMessage `db:"metadata"`
-}
-
-// A grant that a refresh token is of, and its user. Its session counts while it lives.
-// Metadata is read when the grant has the scope that asks for it.
-func (q *Queries) SubjectOfGrant(ctx context.Context, db DBTX, arg SubjectOfGrantParams) (SubjectOfGrantRow, error) {
-	row := db.QueryRow(ctx, subjectOfGrant,
-		arg.Now,
-		arg.WithRoles,
-		arg.MetadataScope,
-		arg.GrantID,
-		arg.InstanceID,
-		arg.UserID,
-	)
-	var i SubjectOfGrantRow
-	err := row.Scan(
-		&i.Subject.InstanceID,
-		&i.Subject.ID,
-		&i.Subject.OrgID,
-		&i.Subject.UserType,
-		&i.Subject.Username,
-		&i.Subject.Generation,
-		&i.Subject.GivenName,
-		&i.Subject.FamilyName,
-		&i.Subject.MiddleName,
-		&i.Subject.NickName,
-		&i.Subject.DisplayName,
-		&i.Subject.PreferredLanguage,
-		&i.Subject.ProfileUrl,
-		&i.Subject.PictureUrl,
-		&i.Subject.WebsiteUrl,
-		&i.Subject.Gender,
-		&i.Subject.Birthdate,
-		&i.Subject.Zoneinfo,
-		&i.Subject.StreetAddress,
-		&i.Subject.Locality,
-		&i.Subject.Region,
-		&i.Subject.PostalCode,
-		&i.Subject.Country,
-		&i.Subject.Email,
-		&i.Subject.IsEmailVerified,
-		&i.Subject.IsEmailProven,
-		&i.Subject.Phone,
-		&i.Subject.IsPhoneVerified,
-		&i.Subject.ChangeDate,
-		&i.OauthGrant.InstanceID,
-		&i.OauthGrant.ID,
-		&i.OauthGrant.OrgID,
-		&i.OauthGrant.UserID,
-		&i.OauthGrant.AppID,
-		&i.OauthGrant.SessionID,
-		&i.OauthGrant.UserGeneration,
-		&i.OauthGrant.ParentID,
-		&i.OauthGrant.Origins,
-		&i.OauthGrant.Scopes,
-		&i.OauthGrant.Audience,
-		&i.OauthGrant.AuthTime,
-		&i.OauthGrant.Amr,
-		&i.OauthGrant.Claims,
-		&i.OauthGrant.Actor,
-		&i.OauthGrant.Revoked,
-		&i.OauthGrant.Generation,
-		&i.OauthGrant.IdleDate,
-		&i.OauthGrant.ExpirationDate,
-		&i.OauthGrant.CreationDate,
-		&i.LiveSessionID,
-		&i.Roles,
-		&i.Metadata,
-	)
-	return i, err
-}
-
-const subjectOfHalfLogin = `-- name: SubjectOfHalfLogin :one
-SELECT s.instance_id, s.id, s.org_id, s.user_type, s.username, s.generation, s.given_name, s.family_name, s.middle_name, s.nick_name, s.display_name, s.preferred_language, s.profile_url, s.picture_url, s.website_url, s.gender, s.birthdate, s.zoneinfo, s.street_address, s.locality, s.region, s.postal_code, s.country, s.email, s.is_email_verified, s.is_email_proven, s.phone, s.is_phone_verified, s.change_date, coalesce(g.claims, '{}')::text[] AS claims,
-    (CASE WHEN cardinality($1::text[]) > 0 THEN roles_of(s.instance_id, s.id, $1) END)::jsonb AS roles,
-    (CASE WHEN $2::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
-FROM subjects s
-LEFT JOIN oauth_grants g ON g.instance_id = s.instance_id AND g.id = $3 AND g.user_id = s.id AND g.user_generation = s.generation AND NOT g.revoked
-LEFT JOIN sessions n ON n.instance_id = s.instance_id AND n.id = $4 AND n.user_id = s.id AND (n.expiration_date IS NULL OR n.expiration_date > $5::timestamptz)
-WHERE s.instance_id = $6 AND s.id = $7 AND ($8::int IS NULL OR s.generation = $8)
-  AND ($3::text = '' OR g.id IS NOT NULL) AND ($4::text = '' OR n.id IS NOT NULL)
-  AND NOT EXISTS (SELECT FROM revoked_tokens t WHERE t.instance_id = $6 AND t.id = $9)
-`
-
-type SubjectOfHalfLoginParams struct {
-	Projects     []string  `db:"projects"`
+type SubjectsParams struct {
 	WithMetadata bool      `db:"with_metadata"`
-	GrantID      string    `db:"grant_id"`
-	SessionID    string    `db:"session_id"`
 	Now          time.Time `db:"now"`
-	InstanceID   string    `db:"instance_id"`
-	UserID       string    `db:"user_id"`
-	Generation   *int32    `db:"generation"`
-	TokenID      string    `db:"token_id"`
+	UserIds      []string  `db:"user_ids"`
+	InstanceIds  []string  `db:"instance_ids"`
+	Generations  []int32   `db:"generations"`
+	TokenIds     []string  `db:"token_ids"`
+	GrantIds     []string  `db:"grant_ids"`
+	SessionIds   []string  `db:"session_ids"`
+	ProjectLists []string  `db:"project_lists"`
 }
 
-type SubjectOfHalfLoginRow struct {
+type SubjectsRow struct {
+	N        int32           `db:"n"`
 	Subject  Subject         `db:"subject"`
 	Claims   []string        `db:"claims"`
 	Roles    json.RawMessage `db:"roles"`
 	Metadata json.RawMessage `db:"metadata"`
 }
 
-// Likewise, of a token that has a grant or a session only; ” is none.
-func (q *Queries) SubjectOfHalfLogin(ctx context.Context, db DBTX, arg SubjectOfHalfLoginParams) (SubjectOfHalfLoginRow, error) {
-	row := db.QueryRow(ctx, subjectOfHalfLogin,
-		arg.Projects,
+// What tokens are about, many at once: lists that belong together, and n is the place in
+// them. Of a question is no row whose user, token, grant or session is not good now; ” is
+// none, and a generation below 0 any. What came from a grant is good in the generation of
+// the user that the grant was made in. Roles are those in the projects that are named, in a
+// text with the unit separator between; metadata is read for all or none.
+func (q *Queries) Subjects(ctx context.Context, db DBTX, arg SubjectsParams) ([]SubjectsRow, error) {
+	rows, err := db.Query(ctx, subjects,
 		arg.WithMetadata,
-		arg.GrantID,
-		arg.SessionID,
 		arg.Now,
-		arg.InstanceID,
-		arg.UserID,
-		arg.Generation,
-		arg.TokenID,
+		arg.UserIds,
+		arg.InstanceIds,
+		arg.Generations,
+		arg.TokenIds,
+		arg.GrantIds,
+		arg.SessionIds,
+		arg.ProjectLists,
 	)
-	var i SubjectOfHalfLoginRow
-	err := row.Scan(
-		&i.Subject.InstanceID,
-		&i.Subject.ID,
-		&i.Subject.OrgID,
-		&i.Subject.UserType,
-		&i.Subject.Username,
-		&i.Subject.Generation,
-		&i.Subject.GivenName,
-		&i.Subject.FamilyName,
-		&i.Subject.MiddleName,
-		&i.Subject.NickName,
-		&i.Subject.DisplayName,
-		&i.Subject.PreferredLanguage,
-		&i.Subject.ProfileUrl,
-		&i.Subject.PictureUrl,
-		&i.Subject.WebsiteUrl,
-		&i.Subject.Gender,
-		&i.Subject.Birthdate,
-		&i.Subject.Zoneinfo,
-		&i.Subject.StreetAddress,
-		&i.Subject.Locality,
-		&i.Subject.Region,
-		&i.Subject.PostalCode,
-		&i.Subject.Country,
-		&i.Subject.Email,
-		&i.Subject.IsEmailVerified,
-		&i.Subject.IsEmailProven,
-		&i.Subject.Phone,
-		&i.Subject.IsPhoneVerified,
-		&i.Subject.ChangeDate,
-		&i.Claims,
-		&i.Roles,
-		&i.Metadata,
-	)
-	return i, err
-}
-
-const subjectOfLogin = `-- name: SubjectOfLogin :one
-SELECT s.instance_id, s.id, s.org_id, s.user_type, s.username, s.generation, s.given_name, s.family_name, s.middle_name, s.nick_name, s.display_name, s.preferred_language, s.profile_url, s.picture_url, s.website_url, s.gender, s.birthdate, s.zoneinfo, s.street_address, s.locality, s.region, s.postal_code, s.country, s.email, s.is_email_verified, s.is_email_proven, s.phone, s.is_phone_verified, s.change_date, g.claims,
-    (CASE WHEN cardinality($1::text[]) > 0 THEN roles_of(s.instance_id, s.id, $1) END)::jsonb AS roles,
-    (CASE WHEN $2::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
-FROM subjects s
-JOIN oauth_grants g ON g.instance_id = s.instance_id AND g.id = $3 AND g.user_id = s.id AND g.user_generation = s.generation AND NOT g.revoked
-JOIN sessions n ON n.instance_id = s.instance_id AND n.id = $4 AND n.user_id = s.id AND (n.expiration_date IS NULL OR n.expiration_date > $5::timestamptz)
-WHERE s.instance_id = $6 AND s.id = $7
-  AND NOT EXISTS (SELECT FROM revoked_tokens t WHERE t.instance_id = $6 AND t.id = $8)
-`
-
-type SubjectOfLoginParams struct {
-	Projects     []string  `db:"projects"`
-	WithMetadata bool      `db:"with_metadata"`
-	GrantID      string    `db:"grant_id"`
-	SessionID    string    `db:"session_id"`
-	Now          time.Time `db:"now"`
-	InstanceID   string    `db:"instance_id"`
-	UserID       string    `db:"user_id"`
-	TokenID      string    `db:"token_id"`
-}
-
-type SubjectOfLoginRow struct {
-	Subject  Subject         `db:"subject"`
-	Claims   []string        `db:"claims"`
-	Roles    json.RawMessage `db:"roles"`
-	Metadata json.RawMessage `db:"metadata"`
-}
-
-// The user of a token that came from a grant, in its session, unless any of them has ended.
-// What came from a grant is good in the generation of the user that the grant was made in.
-func (q *Queries) SubjectOfLogin(ctx context.Context, db DBTX, arg SubjectOfLoginParams) (SubjectOfLoginRow, error) {
-	row := db.QueryRow(ctx, subjectOfLogin,
-		arg.Projects,
-		arg.WithMetadata,
-		arg.GrantID,
-		arg.SessionID,
-		arg.Now,
-		arg.InstanceID,
-		arg.UserID,
-		arg.TokenID,
-	)
-	var i SubjectOfLoginRow
-	err := row.Scan(
-		&i.Subject.InstanceID,
-		&i.Subject.ID,
-		&i.Subject.OrgID,
-		&i.Subject.UserType,
-		&i.Subject.Username,
-		&i.Subject.Generation,
-		&i.Subject.GivenName,
-		&i.Subject.FamilyName,
-		&i.Subject.MiddleName,
-		&i.Subject.NickName,
-		&i.Subject.DisplayName,
-		&i.Subject.PreferredLanguage,
-		&i.Subject.ProfileUrl,
-		&i.Subject.PictureUrl,
-		&i.Subject.WebsiteUrl,
-		&i.Subject.Gender,
-		&i.Subject.Birthdate,
-		&i.Subject.Zoneinfo,
-		&i.Subject.StreetAddress,
-		&i.Subject.Locality,
-		&i.Subject.Region,
-		&i.Subject.PostalCode,
-		&i.Subject.Country,
-		&i.Subject.Email,
-		&i.Subject.IsEmailVerified,
-		&i.Subject.IsEmailProven,
-		&i.Subject.Phone,
-		&i.Subject.IsPhoneVerified,
-		&i.Subject.ChangeDate,
-		&i.Claims,
-		&i.Roles,
-		&i.Metadata,
-	)
-	return i, err
-}
-
-const subjectOfSession = `-- name: SubjectOfSession :one
-SELECT s.instance_id, s.id, s.org_id, s.user_type, s.username, s.generation, s.given_name, s.family_name, s.middle_name, s.nick_name, s.display_name, s.preferred_language, s.profile_url, s.picture_url, s.website_url, s.gender, s.birthdate, s.zoneinfo, s.street_address, s.locality, s.region, s.postal_code, s.country, s.email, s.is_email_verified, s.is_email_proven, s.phone, s.is_phone_verified, s.change_date,
-    (CASE WHEN cardinality($1::text[]) > 0 THEN roles_of(s.instance_id, s.id, $1) END)::jsonb AS roles,
-    (CASE WHEN $2::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
-FROM subjects s
-JOIN sessions n ON n.instance_id = s.instance_id AND n.id = $3 AND n.user_id = s.id AND (n.expiration_date IS NULL OR n.expiration_date > $4::timestamptz)
-WHERE s.instance_id = $5 AND s.id = $6 AND s.generation = $7
-`
-
-type SubjectOfSessionParams struct {
-	Projects     []string  `db:"projects"`
-	WithMetadata bool      `db:"with_metadata"`
-	SessionID    string    `db:"session_id"`
-	Now          time.Time `db:"now"`
-	InstanceID   string    `db:"instance_id"`
-	UserID       string    `db:"user_id"`
-	Generation   int32     `db:"generation"`
-}
-
-type SubjectOfSessionRow struct {
-	Subject  Subject         `db:"subject"`
-	Roles    json.RawMessage `db:"roles"`
-	Metadata json.RawMessage `db:"metadata"`
-}
-
-// A user in the session and the generation in which tokens are about to be issued.
-func (q *Queries) SubjectOfSession(ctx context.Context, db DBTX, arg SubjectOfSessionParams) (SubjectOfSessionRow, error) {
-	row := db.QueryRow(ctx, subjectOfSession,
-		arg.Projects,
-		arg.WithMetadata,
-		arg.SessionID,
-		arg.Now,
-		arg.InstanceID,
-		arg.UserID,
-		arg.Generation,
-	)
-	var i SubjectOfSessionRow
-	err := row.Scan(
-		&i.Subject.InstanceID,
-		&i.Subject.ID,
-		&i.Subject.OrgID,
-		&i.Subject.UserType,
-		&i.Subject.Username,
-		&i.Subject.Generation,
-		&i.Subject.GivenName,
-		&i.Subject.FamilyName,
-		&i.Subject.MiddleName,
-		&i.Subject.NickName,
-		&i.Subject.DisplayName,
-		&i.Subject.PreferredLanguage,
-		&i.Subject.ProfileUrl,
-		&i.Subject.PictureUrl,
-		&i.Subject.WebsiteUrl,
-		&i.Subject.Gender,
-		&i.Subject.Birthdate,
-		&i.Subject.Zoneinfo,
-		&i.Subject.StreetAddress,
-		&i.Subject.Locality,
-		&i.Subject.Region,
-		&i.Subject.PostalCode,
-		&i.Subject.Country,
-		&i.Subject.Email,
-		&i.Subject.IsEmailVerified,
-		&i.Subject.IsEmailProven,
-		&i.Subject.Phone,
-		&i.Subject.IsPhoneVerified,
-		&i.Subject.ChangeDate,
-		&i.Roles,
-		&i.Metadata,
-	)
-	return i, err
-}
-
-const subjectOfToken = `-- name: SubjectOfToken :one
-SELECT s.instance_id, s.id, s.org_id, s.user_type, s.username, s.generation, s.given_name, s.family_name, s.middle_name, s.nick_name, s.display_name, s.preferred_language, s.profile_url, s.picture_url, s.website_url, s.gender, s.birthdate, s.zoneinfo, s.street_address, s.locality, s.region, s.postal_code, s.country, s.email, s.is_email_verified, s.is_email_proven, s.phone, s.is_phone_verified, s.change_date,
-    (CASE WHEN cardinality($1::text[]) > 0 THEN roles_of(s.instance_id, s.id, $1) END)::jsonb AS roles,
-    (CASE WHEN $2::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
-FROM subjects s
-WHERE s.instance_id = $3 AND s.id = $4 AND ($5::int IS NULL OR s.generation = $5)
-  AND NOT EXISTS (SELECT FROM revoked_tokens t WHERE t.instance_id = $3 AND t.id = $6)
-`
-
-type SubjectOfTokenParams struct {
-	Projects     []string `db:"projects"`
-	WithMetadata bool     `db:"with_metadata"`
-	InstanceID   string   `db:"instance_id"`
-	UserID       string   `db:"user_id"`
-	Generation   *int32   `db:"generation"`
-	TokenID      string   `db:"token_id"`
-}
-
-type SubjectOfTokenRow struct {
-	Subject  Subject         `db:"subject"`
-	Roles    json.RawMessage `db:"roles"`
-	Metadata json.RawMessage `db:"metadata"`
-}
-
-// The user of a token that came from no login: unless it was revoked.
-func (q *Queries) SubjectOfToken(ctx context.Context, db DBTX, arg SubjectOfTokenParams) (SubjectOfTokenRow, error) {
-	row := db.QueryRow(ctx, subjectOfToken,
-		arg.Projects,
-		arg.WithMetadata,
-		arg.InstanceID,
-		arg.UserID,
-		arg.Generation,
-		arg.TokenID,
-	)
-	var i SubjectOfTokenRow
-	err := row.Scan(
-		&i.Subject.InstanceID,
-		&i.Subject.ID,
-		&i.Subject.OrgID,
-		&i.Subject.UserType,
-		&i.Subject.Username,
-		&i.Subject.Generation,
-		&i.Subject.GivenName,
-		&i.Subject.FamilyName,
-		&i.Subject.MiddleName,
-		&i.Subject.NickName,
-		&i.Subject.DisplayName,
-		&i.Subject.PreferredLanguage,
-		&i.Subject.ProfileUrl,
-		&i.Subject.PictureUrl,
-		&i.Subject.WebsiteUrl,
-		&i.Subject.Gender,
-		&i.Subject.Birthdate,
-		&i.Subject.Zoneinfo,
-		&i.Subject.StreetAddress,
-		&i.Subject.Locality,
-		&i.Subject.Region,
-		&i.Subject.PostalCode,
-		&i.Subject.Country,
-		&i.Subject.Email,
-		&i.Subject.IsEmailVerified,
-		&i.Subject.IsEmailProven,
-		&i.Subject.Phone,
-		&i.Subject.IsPhoneVerified,
-		&i.Subject.ChangeDate,
-		&i.Roles,
-		&i.Metadata,
-	)
-	return i, err
-}
-
-const subjectOfUser = `-- name: SubjectOfUser :one
-SELECT s.instance_id, s.id, s.org_id, s.user_type, s.username, s.generation, s.given_name, s.family_name, s.middle_name, s.nick_name, s.display_name, s.preferred_language, s.profile_url, s.picture_url, s.website_url, s.gender, s.birthdate, s.zoneinfo, s.street_address, s.locality, s.region, s.postal_code, s.country, s.email, s.is_email_verified, s.is_email_proven, s.phone, s.is_phone_verified, s.change_date,
-    (CASE WHEN cardinality($1::text[]) > 0 THEN roles_of(s.instance_id, s.id, $1) END)::jsonb AS roles,
-    (CASE WHEN $2::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
-FROM subjects s
-WHERE s.instance_id = $3 AND s.id = $4 AND ($5::int IS NULL OR s.generation = $5)
-`
-
-type SubjectOfUserParams struct {
-	Projects     []string `db:"projects"`
-	WithMetadata bool     `db:"with_metadata"`
-	InstanceID   string   `db:"instance_id"`
-	UserID       string   `db:"user_id"`
-	Generation   *int32   `db:"generation"`
-}
-
-type SubjectOfUserRow struct {
-	Subject  Subject         `db:"subject"`
-	Roles    json.RawMessage `db:"roles"`
-	Metadata json.RawMessage `db:"metadata"`
-}
-
-// A user whom a token is to be about, in a generation if one is named. Here and below,
-// roles are those in the projects that are named, and metadata is read when it is asked for.
-func (q *Queries) SubjectOfUser(ctx context.Context, db DBTX, arg SubjectOfUserParams) (SubjectOfUserRow, error) {
-	row := db.QueryRow(ctx, subjectOfUser,
-		arg.Projects,
-		arg.WithMetadata,
-		arg.InstanceID,
-		arg.UserID,
-		arg.Generation,
-	)
-	var i SubjectOfUserRow
-	err := row.Scan(
-		&i.Subject.InstanceID,
-		&i.Subject.ID,
-		&i.Subject.OrgID,
-		&i.Subject.UserType,
-		&i.Subject.Username,
-		&i.Subject.Generation,
-		&i.Subject.GivenName,
-		&i.Subject.FamilyName,
-		&i.Subject.MiddleName,
-		&i.Subject.NickName,
-		&i.Subject.DisplayName,
-		&i.Subject.PreferredLanguage,
-		&i.Subject.ProfileUrl,
-		&i.Subject.PictureUrl,
-		&i.Subject.WebsiteUrl,
-		&i.Subject.Gender,
-		&i.Subject.Birthdate,
-		&i.Subject.Zoneinfo,
-		&i.Subject.StreetAddress,
-		&i.Subject.Locality,
-		&i.Subject.Region,
-		&i.Subject.PostalCode,
-		&i.Subject.Country,
-		&i.Subject.Email,
-		&i.Subject.IsEmailVerified,
-		&i.Subject.IsEmailProven,
-		&i.Subject.Phone,
-		&i.Subject.IsPhoneVerified,
-		&i.Subject.ChangeDate,
-		&i.Roles,
-		&i.Metadata,
-	)
-	return i, err
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []SubjectsRow{}
+	for rows.Next() {
+		var i SubjectsRow
+		if err := rows.Scan(
+			&i.N,
+			&i.Subject.InstanceID,
+			&i.Subject.ID,
+			&i.Subject.OrgID,
+			&i.Subject.UserType,
+			&i.Subject.Username,
+			&i.Subject.Generation,
+			&i.Subject.GivenName,
+			&i.Subject.FamilyName,
+			&i.Subject.MiddleName,
+			&i.Subject.NickName,
+			&i.Subject.DisplayName,
+			&i.Subject.PreferredLanguage,
+			&i.Subject.ProfileUrl,
+			&i.Subject.PictureUrl,
+			&i.Subject.WebsiteUrl,
+			&i.Subject.Gender,
+			&i.Subject.Birthdate,
+			&i.Subject.Zoneinfo,
+			&i.Subject.StreetAddress,
+			&i.Subject.Locality,
+			&i.Subject.Region,
+			&i.Subject.PostalCode,
+			&i.Subject.Country,
+			&i.Subject.Email,
+			&i.Subject.IsEmailVerified,
+			&i.Subject.IsEmailProven,
+			&i.Subject.Phone,
+			&i.Subject.IsPhoneVerified,
+			&i.Subject.ChangeDate,
+			&i.Claims,
+			&i.Roles,
+			&i.Metadata,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const sweepAssertions = `-- name: SweepAssertions :execrows

@@ -15,67 +15,51 @@ SELECT o.name, coalesce(d.domain, '')::text AS domain FROM organizations o
 LEFT JOIN domains d ON d.instance_id = o.instance_id AND d.org_id = o.id AND d.is_primary
 WHERE o.instance_id = @instance_id AND o.id = @id AND o.state = 1;
 
--- name: SubjectOfUser :one
--- A user whom a token is to be about, in a generation if one is named. Here and below,
--- roles are those in the projects that are named, and metadata is read when it is asked for.
-SELECT sqlc.embed(s),
-    (CASE WHEN cardinality(@projects::text[]) > 0 THEN roles_of(s.instance_id, s.id, @projects) END)::jsonb AS roles,
+-- name: Subjects :many
+-- What tokens are about, many at once: lists that belong together, and n is the place in
+-- them. Of a question is no row whose user, token, grant or session is not good now; '' is
+-- none, and a generation below 0 any. What came from a grant is good in the generation of
+-- the user that the grant was made in. Roles are those in the projects that are named, in a
+-- text with the unit separator between; metadata is read for all or none.
+WITH asked AS (
+    SELECT generate_subscripts(@user_ids::text[], 1) AS n,
+        unnest(@instance_ids::text[]) AS instance_id,
+        unnest(@user_ids::text[]) AS user_id,
+        unnest(@generations::int[]) AS generation,
+        unnest(@token_ids::text[]) AS token_id,
+        unnest(@grant_ids::text[]) AS grant_id,
+        unnest(@session_ids::text[]) AS session_id,
+        unnest(@project_lists::text[]) AS projects
+)
+SELECT q.n::int AS n, sqlc.embed(s), coalesce(g.claims, '{}')::text[] AS claims,
+    (CASE WHEN q.projects <> '' THEN (
+        SELECT jsonb_agg(jsonb_build_object('project', ug.project_id, 'org', ug.org_id, 'domain', coalesce(d.domain, ''), 'keys', ug.role_keys))
+        FROM user_grants ug
+        JOIN projects p ON p.instance_id = ug.instance_id AND p.id = ug.project_id AND p.state = 1
+        LEFT JOIN project_grants pg ON pg.instance_id = ug.instance_id AND pg.id = ug.project_grant_id
+        LEFT JOIN domains d ON d.instance_id = ug.instance_id AND d.org_id = ug.org_id AND d.is_primary
+        WHERE ug.instance_id = s.instance_id AND ug.user_id = s.id AND ug.state = 1 AND (ug.project_grant_id IS NULL OR pg.state = 1)
+          AND ug.project_id = ANY (string_to_array(q.projects, E'\x1f'))) END)::jsonb AS roles,
     (CASE WHEN @with_metadata::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
-FROM subjects s
-WHERE s.instance_id = @instance_id AND s.id = @user_id AND (sqlc.narg(generation)::int IS NULL OR s.generation = sqlc.narg(generation));
+FROM asked q
+JOIN subjects s ON s.instance_id = q.instance_id AND s.id = q.user_id
+LEFT JOIN oauth_grants g ON g.instance_id = q.instance_id AND g.id = q.grant_id AND g.user_id = s.id AND g.user_generation = s.generation AND NOT g.revoked
+LEFT JOIN sessions n ON n.instance_id = q.instance_id AND n.id = q.session_id AND n.user_id = s.id AND (n.expiration_date IS NULL OR n.expiration_date > @now::timestamptz)
+LEFT JOIN revoked_tokens t ON t.instance_id = q.instance_id AND t.id = q.token_id
+WHERE (q.generation < 0 OR s.generation = q.generation) AND (q.grant_id = '' OR g.id IS NOT NULL) AND (q.session_id = '' OR n.id IS NOT NULL) AND t.id IS NULL;
 
--- name: SubjectOfSession :one
--- A user in the session and the generation in which tokens are about to be issued.
-SELECT sqlc.embed(s),
-    (CASE WHEN cardinality(@projects::text[]) > 0 THEN roles_of(s.instance_id, s.id, @projects) END)::jsonb AS roles,
-    (CASE WHEN @with_metadata::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
-FROM subjects s
-JOIN sessions n ON n.instance_id = s.instance_id AND n.id = @session_id AND n.user_id = s.id AND (n.expiration_date IS NULL OR n.expiration_date > @now::timestamptz)
-WHERE s.instance_id = @instance_id AND s.id = @user_id AND s.generation = @generation;
-
--- name: SubjectOfToken :one
--- The user of a token that came from no login: unless it was revoked.
-SELECT sqlc.embed(s),
-    (CASE WHEN cardinality(@projects::text[]) > 0 THEN roles_of(s.instance_id, s.id, @projects) END)::jsonb AS roles,
-    (CASE WHEN @with_metadata::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
-FROM subjects s
-WHERE s.instance_id = @instance_id AND s.id = @user_id AND (sqlc.narg(generation)::int IS NULL OR s.generation = sqlc.narg(generation))
-  AND NOT EXISTS (SELECT FROM revoked_tokens t WHERE t.instance_id = @instance_id AND t.id = @token_id);
-
--- name: SubjectOfLogin :one
--- The user of a token that came from a grant, in its session, unless any of them has ended.
--- What came from a grant is good in the generation of the user that the grant was made in.
-SELECT sqlc.embed(s), g.claims,
-    (CASE WHEN cardinality(@projects::text[]) > 0 THEN roles_of(s.instance_id, s.id, @projects) END)::jsonb AS roles,
-    (CASE WHEN @with_metadata::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
-FROM subjects s
-JOIN oauth_grants g ON g.instance_id = s.instance_id AND g.id = @grant_id AND g.user_id = s.id AND g.user_generation = s.generation AND NOT g.revoked
-JOIN sessions n ON n.instance_id = s.instance_id AND n.id = @session_id AND n.user_id = s.id AND (n.expiration_date IS NULL OR n.expiration_date > @now::timestamptz)
-WHERE s.instance_id = @instance_id AND s.id = @user_id
-  AND NOT EXISTS (SELECT FROM revoked_tokens t WHERE t.instance_id = @instance_id AND t.id = @token_id);
-
--- name: SubjectOfHalfLogin :one
--- Likewise, of a token that has a grant or a session only; '' is none.
-SELECT sqlc.embed(s), coalesce(g.claims, '{}')::text[] AS claims,
-    (CASE WHEN cardinality(@projects::text[]) > 0 THEN roles_of(s.instance_id, s.id, @projects) END)::jsonb AS roles,
-    (CASE WHEN @with_metadata::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
-FROM subjects s
-LEFT JOIN oauth_grants g ON g.instance_id = s.instance_id AND g.id = @grant_id AND g.user_id = s.id AND g.user_generation = s.generation AND NOT g.revoked
-LEFT JOIN sessions n ON n.instance_id = s.instance_id AND n.id = @session_id AND n.user_id = s.id AND (n.expiration_date IS NULL OR n.expiration_date > @now::timestamptz)
-WHERE s.instance_id = @instance_id AND s.id = @user_id AND (sqlc.narg(generation)::int IS NULL OR s.generation = sqlc.narg(generation))
-  AND (@grant_id::text = '' OR g.id IS NOT NULL) AND (@session_id::text = '' OR n.id IS NOT NULL)
-  AND NOT EXISTS (SELECT FROM revoked_tokens t WHERE t.instance_id = @instance_id AND t.id = @token_id);
-
--- name: SubjectOfGrant :one
--- A grant that a refresh token is of, and its user. Its session counts while it lives.
--- Metadata is read when the grant has the scope that asks for it.
-SELECT sqlc.embed(s), sqlc.embed(g),
-    coalesce((SELECT n.id FROM sessions n WHERE n.instance_id = g.instance_id AND n.id = g.session_id AND (n.expiration_date IS NULL OR n.expiration_date > @now::timestamptz)), '')::text AS live_session_id,
-    (CASE WHEN @with_roles::bool THEN roles_of(s.instance_id, s.id, g.audience) END)::jsonb AS roles,
-    (CASE WHEN @metadata_scope::text = ANY (g.scopes) THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
-FROM subjects s
-JOIN oauth_grants g ON g.instance_id = s.instance_id AND g.id = @grant_id AND g.user_id = s.id AND g.user_generation = s.generation AND NOT g.revoked
-WHERE s.instance_id = @instance_id AND s.id = @user_id;
+-- name: GrantSubjects :many
+-- Grants that refresh tokens are of, and their users, many at once as Subjects. Their
+-- sessions count while they live.
+WITH asked AS (
+    SELECT generate_subscripts(@user_ids::text[], 1) AS n,
+        unnest(@instance_ids::text[]) AS instance_id, unnest(@user_ids::text[]) AS user_id, unnest(@grant_ids::text[]) AS grant_id
+)
+SELECT q.n::int AS n, sqlc.embed(s), sqlc.embed(g), coalesce(n.id, '')::text AS live_session_id
+FROM asked q
+JOIN subjects s ON s.instance_id = q.instance_id AND s.id = q.user_id
+JOIN oauth_grants g ON g.instance_id = q.instance_id AND g.id = q.grant_id AND g.user_id = s.id AND g.user_generation = s.generation AND NOT g.revoked
+LEFT JOIN sessions n ON n.instance_id = q.instance_id AND n.id = g.session_id AND (n.expiration_date IS NULL OR n.expiration_date > @now::timestamptz);
 
 -- name: ServiceClients :many
 -- The service users that a client ID may mean: a username, which is unique within

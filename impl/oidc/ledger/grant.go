@@ -125,7 +125,7 @@ func (s *Ledger) Grant(ctx context.Context, at endpoint.Site, m *Made) (bool, er
 		r.endsAt = r.idleDate
 	}
 	r.Origin = event.OriginOf(ctx)
-	if err := s.grants.add(lasting(ctx), r); err != nil { // then it may be written still
+	if _, err := s.grants.Ask(lasting(ctx), r); err != nil { // then it may be written still
 		return false, err
 	}
 	return r.first, nil
@@ -143,7 +143,7 @@ func (s *Ledger) Void(ctx context.Context, at endpoint.Site, code *tokenv1.Code,
 		payload: &eventv1.OIDCSessionRefreshTokenRevoked{Reason: reason},
 	}
 	r.Origin = event.OriginOf(ctx)
-	err := s.grants.add(lasting(ctx), r)
+	_, err := s.grants.Ask(lasting(ctx), r)
 	return r.first, err
 }
 
@@ -151,12 +151,15 @@ func (s *Ledger) Void(ctx context.Context, at endpoint.Site, code *tokenv1.Code,
 // away: a thief must not be able to keep a family by hanging up.
 func lasting(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
 
+// endLimit bounds one try to end a family.
+const endLimit = 10 * time.Second
+
 // RevokeFamily ends all tokens that came from a code. While the database cannot write,
 // the client learns that nothing is decided, and the family ends as soon as it can: what
 // was found out is not forgotten with the request (SEC-092).
 func (s *Ledger) RevokeFamily(ctx context.Context, at endpoint.Site, grantID, reason string) error {
 	end := func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, batchLimit)
+		ctx, cancel := context.WithTimeout(ctx, endLimit)
 		defer cancel()
 		return s.RevokeGrant(ctx, at, grantID, "", reason)
 	}
@@ -232,6 +235,6 @@ func (s *Ledger) writeRotations(ctx context.Context, batch []*rotation) error {
 // Rotate uses a refresh token of a generation. Of parallel uses one is told true.
 func (s *Ledger) Rotate(ctx context.Context, at endpoint.Site, grantID string, generation int32) (bool, error) {
 	use := &rotation{instanceID: at.ID, grantID: grantID, generation: generation, Origin: event.OriginOf(ctx)}
-	err := s.rotations.add(lasting(ctx), use)
+	_, err := s.rotations.Ask(lasting(ctx), use)
 	return use.won, err
 }

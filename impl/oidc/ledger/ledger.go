@@ -14,49 +14,60 @@ import (
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/core/batch"
 	"github.com/writ-id/writ/impl/core/event"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
 	"github.com/writ-id/writ/impl/oidc/scope"
 )
 
-// Ledger writes; Run has to run for it to. It is safe for concurrent use.
+// Ledger writes. It is safe for concurrent use.
 type Ledger struct {
 	resource.Env
 	queries *db.Queries
 
-	audit     *batcher[event.Event]
-	revoked   *batcher[revocation]
-	grants    *batcher[*row]
-	rotations *batcher[*rotation]
-	// overdue is what has to be done once the database can write again.
+	// Of each there is one statement under way: what comes meanwhile is the next one.
+	audit     *writer[event.Event]
+	revoked   *writer[revocation]
+	grants    *writer[*row]
+	rotations *writer[*rotation]
+	// overdue is what has to be done once the database can write again; it needs Run.
 	overdue *overdue
 }
+
+type writer[T any] = batch.Batcher[T, struct{}]
 
 // New returns a Ledger over env.
 func New(env resource.Env, logger *slog.Logger) *Ledger {
 	s := &Ledger{Env: env, queries: db.New(), overdue: newOverdue(logger)}
-	s.audit, s.revoked = newBatcher(told(s, s.writeEvents)), newBatcher(told(s, s.writeRevocations))
-	s.grants, s.rotations = newBatcher(told(s, s.writeGrants)), newBatcher(told(s, s.writeRotations))
+	s.audit, s.revoked = written(s, s.writeEvents), written(s, s.writeRevocations)
+	s.grants, s.rotations = written(s, s.writeGrants), written(s, s.writeRotations)
 	return s
 }
 
-// Run writes until ctx ends.
-func (s *Ledger) Run(ctx context.Context) {
-	go s.revoked.run(ctx)
-	go s.grants.run(ctx)
-	go s.rotations.run(ctx)
-	go s.overdue.run(ctx)
-	s.audit.run(ctx)
+// written returns a batcher over what writes, which tells of its commits: there are events
+// among them.
+func written[T any](s *Ledger, write func(context.Context, []T) error) *writer[T] {
+	return batch.Writer(func(ctx context.Context, values []T) ([]struct{}, error) {
+		err := write(ctx, values)
+		if err == nil {
+			s.DB.Committed()
+		}
+		return make([]struct{}, len(values)), err
+	})
 }
+
+// Run does what is overdue until ctx ends.
+func (s *Ledger) Run(ctx context.Context) { s.overdue.run(ctx) }
 
 // Audit appends the event of a token that has no row of its own, durably before it
 // returns.
 func (s *Ledger) Audit(ctx context.Context, at endpoint.Site, orgID, objectID, creator string, payload event.Payload) error {
-	return s.audit.add(ctx, event.Event{
+	_, err := s.audit.Ask(ctx, event.Event{
 		InstanceID: at.ID, ObjectID: objectID, Creator: creator, At: at.Now, Payload: payload,
 		Owner: &object.Owner{Type: object.OwnerType_OWNER_TYPE_ORG, Id: orgID}, Origin: event.OriginOf(ctx),
 	})
+	return err
 }
 
 func (s *Ledger) writeEvents(ctx context.Context, batch []event.Event) error {
@@ -72,7 +83,7 @@ type revocation struct {
 
 // RevokeToken ends an access token.
 func (s *Ledger) RevokeToken(ctx context.Context, at endpoint.Site, t *tokenv1.AccessToken) error {
-	err := s.revoked.add(ctx, revocation{at.ID, t, event.OriginOf(ctx)})
+	_, err := s.revoked.Ask(ctx, revocation{at.ID, t, event.OriginOf(ctx)})
 	if err == nil && slices.Contains(t.GetAudience(), scope.Platform) {
 		err = s.forgetCallers(ctx)
 	}

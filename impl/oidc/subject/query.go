@@ -3,80 +3,127 @@ package subject
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/writ-id/writ/gen/db"
-	"github.com/writ-id/writ/impl/core/resource"
-	"github.com/writ-id/writ/impl/core/store"
+	"github.com/writ-id/writ/impl/core/batch"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
 	"github.com/writ-id/writ/impl/oidc/scope"
 )
 
+// Half of what reading a row by its key costs PostgreSQL is to begin: to open and lock four
+// tables. So what is asked for at the same time is asked for in one statement. Metadata may
+// be long: who wants it asks alone, and nobody waits for that of another tenant.
+type batches struct {
+	subjects *batch.Batcher[question, *db.SubjectsRow]
+	grants   *batch.Batcher[grantQuestion, *db.GrantSubjectsRow]
+}
+
+func (s *Reader) newBatches() batches {
+	return batches{
+		batch.Reader(func(ctx context.Context, asked []question) ([]*db.SubjectsRow, error) { return s.read(ctx, asked, false) }),
+		batch.Reader(s.readGrants),
+	}
+}
+
+// question is what has to be good for a token to be good, when and where.
+type question struct {
+	*About
+	instanceID string
+	now        time.Time
+}
+
+type grantQuestion struct {
+	instanceID, userID, grantID string
+	now                         time.Time
+}
+
+// anyGeneration is what Subjects calls none in particular.
+const anyGeneration = -1
+
 // Read reads what a token is about, in one statement; nil when any of it is not good any
 // more: the user and their organization are active, and so is each of token, grant and
-// session. Tokens differ in what they depend on, and what a statement may read it sets
-// up: so there is one for each kind (sql/queries/oauth.sql).
+// session.
 func (s *Reader) Read(ctx context.Context, at endpoint.Site, a About) (*Subject, error) {
-	projects := resource.NotNull(a.Projects)
-	var user db.Subject
-	var claims []string
-	var roles, metadata json.RawMessage
+	q := question{&a, at.ID, at.Now}
+	var row *db.SubjectsRow
 	var err error
-	switch {
-	case a.Session != "" && a.Grant == "" && a.Token == "" && a.Generation != nil:
-		var row db.SubjectOfSessionRow
-		row, err = s.queries.SubjectOfSession(ctx, s.DB.Pool, db.SubjectOfSessionParams{
-			InstanceID: at.ID, UserID: a.User, Generation: *a.Generation, SessionID: a.Session, Projects: projects, WithMetadata: a.Metadata, Now: at.Now,
-		})
-		user, roles, metadata = row.Subject, row.Roles, row.Metadata
-	case a.Grant != "" && a.Session != "" && a.Generation == nil: // which the grant says
-		var row db.SubjectOfLoginRow
-		row, err = s.queries.SubjectOfLogin(ctx, s.DB.Pool, db.SubjectOfLoginParams{
-			InstanceID: at.ID, UserID: a.User, GrantID: a.Grant, SessionID: a.Session, TokenID: a.Token, Projects: projects, WithMetadata: a.Metadata, Now: at.Now,
-		})
-		user, claims, roles, metadata = row.Subject, row.Claims, row.Roles, row.Metadata
-	case a.Grant != "" || a.Session != "":
-		var row db.SubjectOfHalfLoginRow
-		row, err = s.queries.SubjectOfHalfLogin(ctx, s.DB.Pool, db.SubjectOfHalfLoginParams{
-			InstanceID: at.ID, UserID: a.User, Generation: a.Generation, GrantID: a.Grant, SessionID: a.Session, TokenID: a.Token,
-			Projects: projects, WithMetadata: a.Metadata, Now: at.Now,
-		})
-		user, claims, roles, metadata = row.Subject, row.Claims, row.Roles, row.Metadata
-	case a.Token != "":
-		var row db.SubjectOfTokenRow
-		row, err = s.queries.SubjectOfToken(ctx, s.DB.Pool, db.SubjectOfTokenParams{
-			InstanceID: at.ID, UserID: a.User, Generation: a.Generation, TokenID: a.Token, Projects: projects, WithMetadata: a.Metadata,
-		})
-		user, roles, metadata = row.Subject, row.Roles, row.Metadata
-	default:
-		var row db.SubjectOfUserRow
-		row, err = s.queries.SubjectOfUser(ctx, s.DB.Pool, db.SubjectOfUserParams{
-			InstanceID: at.ID, UserID: a.User, Generation: a.Generation, Projects: projects, WithMetadata: a.Metadata,
-		})
-		user, roles, metadata = row.Subject, row.Roles, row.Metadata
+	if a.Metadata {
+		var rows []*db.SubjectsRow
+		if rows, err = s.read(ctx, []question{q}, true); err == nil {
+			row = rows[0]
+		}
+	} else {
+		row, err = s.batches.subjects.Ask(ctx, q)
 	}
-	if store.NoRow(err) {
-		return nil, nil
-	}
-	if err != nil {
+	if err != nil || row == nil {
 		return nil, err
 	}
-	return s.whole(ctx, at, &Subject{Subject: user, Claims: claims, Metadata: metadata}, roles)
+	return s.whole(ctx, at, &Subject{Subject: row.Subject, Claims: row.Claims, Metadata: row.Metadata}, row.Roles)
+}
+
+// read answers questions, each with its row or nil.
+func (s *Reader) read(ctx context.Context, asked []question, metadata bool) ([]*db.SubjectsRow, error) {
+	n := len(asked)
+	p := db.SubjectsParams{
+		WithMetadata: metadata, Now: slices.MaxFunc(asked, func(a, b question) int { return a.now.Compare(b.now) }).now,
+		InstanceIds: make([]string, n), UserIds: make([]string, n), Generations: make([]int32, n),
+		TokenIds: make([]string, n), GrantIds: make([]string, n), SessionIds: make([]string, n), ProjectLists: make([]string, n),
+	}
+	for i, q := range asked {
+		p.InstanceIds[i], p.UserIds[i], p.TokenIds[i], p.GrantIds[i], p.SessionIds[i] = q.instanceID, q.User, q.Token, q.Grant, q.Session
+		p.ProjectLists[i] = strings.Join(q.Projects, "\x1f")
+		if p.Generations[i] = anyGeneration; q.Generation != nil {
+			p.Generations[i] = *q.Generation
+		}
+	}
+	rows, err := s.queries.Subjects(ctx, s.DB.Pool, p)
+	answers := make([]*db.SubjectsRow, n)
+	for i := range rows {
+		answers[rows[i].N-1] = &rows[i]
+	}
+	return answers, err
 }
 
 // ReadGrant reads a grant whose refresh token is shown, and what it is about, likewise;
-// with the roles in the projects that it is for, if they are asked for.
+// with the roles in the projects that it is for, if they are asked for, and with metadata
+// when the grant has the scope that asks for it.
 func (s *Reader) ReadGrant(ctx context.Context, at endpoint.Site, userID, grantID string, roles bool) (*Subject, *Grant, error) {
-	row, err := s.queries.SubjectOfGrant(ctx, s.DB.Pool, db.SubjectOfGrantParams{
-		InstanceID: at.ID, UserID: userID, GrantID: grantID, WithRoles: roles, MetadataScope: scope.Metadata, Now: at.Now,
-	})
-	if store.NoRow(err) {
-		return nil, nil, nil
-	}
-	if err != nil {
+	row, err := s.batches.grants.Ask(ctx, grantQuestion{at.ID, userID, grantID, at.Now})
+	if err != nil || row == nil {
 		return nil, nil, err
 	}
-	found, err := s.whole(ctx, at, &Subject{Subject: row.Subject, Claims: row.OauthGrant.Claims, Metadata: row.Metadata}, row.Roles)
-	return found, &Grant{row.OauthGrant, row.LiveSessionID}, err
+	grant := &Grant{row.OauthGrant, row.LiveSessionID}
+	var found *Subject
+	if metadata := slices.Contains(grant.Scopes, scope.Metadata); roles || metadata {
+		about := About{User: userID, Grant: grantID, Metadata: metadata}
+		if roles {
+			about.Projects = grant.Audience
+		}
+		found, err = s.Read(ctx, at, about)
+	} else {
+		found, err = s.whole(ctx, at, &Subject{Subject: row.Subject, Claims: grant.Claims}, nil)
+	}
+	return found, grant, err
+}
+
+func (s *Reader) readGrants(ctx context.Context, asked []grantQuestion) ([]*db.GrantSubjectsRow, error) {
+	n := len(asked)
+	p := db.GrantSubjectsParams{
+		Now:         slices.MaxFunc(asked, func(a, b grantQuestion) int { return a.now.Compare(b.now) }).now,
+		InstanceIds: make([]string, n), UserIds: make([]string, n), GrantIds: make([]string, n),
+	}
+	for i, q := range asked {
+		p.InstanceIds[i], p.UserIds[i], p.GrantIds[i] = q.instanceID, q.userID, q.grantID
+	}
+	rows, err := s.queries.GrantSubjects(ctx, s.DB.Pool, p)
+	answers := make([]*db.GrantSubjectsRow, n)
+	for i := range rows {
+		answers[rows[i].N-1] = &rows[i]
+	}
+	return answers, err
 }
 
 // whole completes a subject by what is remembered of its organization; nil when that is

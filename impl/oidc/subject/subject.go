@@ -38,12 +38,15 @@ type Reader struct {
 	Clients *client.Directory
 
 	queries *db.Queries
+	batches batches
 	orgs    *cache.Cache[place, *db.OAuthOrgRow]
 }
 
 // NewReader returns a Reader over a database.
 func NewReader(s *store.DB, clients *client.Directory) *Reader {
-	return &Reader{DB: s, Clients: clients, queries: db.New(), orgs: cache.New[place, *db.OAuthOrgRow](place.String)}
+	r := &Reader{DB: s, Clients: clients, queries: db.New(), orgs: cache.New[place, *db.OAuthOrgRow](place.String)}
+	r.batches = r.newBatches()
+	return r
 }
 
 // Forget drops what is remembered of organizations.
