@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"math/big"
 
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	"github.com/writ-id/writ/impl/core/rs256"
 )
 
@@ -36,6 +37,19 @@ const (
 
 // Algorithms lists them.
 var Algorithms = []Algorithm{RS256, ES256, EdDSA}
+
+// Asked returns the algorithm that an application asks for; "" is that of the instance.
+func Asked(algorithm object.SignatureAlgorithm) Algorithm {
+	switch algorithm {
+	case object.SignatureAlgorithm_SIGNATURE_ALGORITHM_RS256:
+		return RS256
+	case object.SignatureAlgorithm_SIGNATURE_ALGORITHM_ES256:
+		return ES256
+	case object.SignatureAlgorithm_SIGNATURE_ALGORITHM_EDDSA:
+		return EdDSA
+	}
+	return ""
+}
 
 const rsaBits = 2048
 
