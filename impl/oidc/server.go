@@ -48,11 +48,11 @@ import (
 // Config holds what a Server needs; every field is required.
 type Config struct {
 	endpoint.Env
-	// Enabled refuses when a feature is off for an instance (policy.Chain).
-	Enabled func(ctx context.Context, feature policyv1.Feature, instance *policy.Instance) error
-	Roles   *policy.Roles
-	Keys    *signing.Set
-	Box     *sealed.Box
+	// IsOn reports whether a feature is on for an instance (policy.Chain).
+	IsOn  func(ctx context.Context, feature policyv1.Feature, instance *policy.Instance) (bool, error)
+	Roles *policy.Roles
+	Keys  *signing.Set
+	Box   *sealed.Box
 	// Executions are what tenants have called.
 	Executions *execution.Engine
 	// Rules are those of the contract.
@@ -106,9 +106,9 @@ func New(c Config) *Server {
 	issuer := &issue.Issuer{Box: c.Box, Keys: c.Keys, NewID: c.NewID, Functions: functions}
 	written := ledger.New(c.Env.Env, c.Logger)
 	return &Server{
-		metadataEndpoint:   &metadata.Endpoint{Env: env, Enabled: c.Enabled, Keys: c.Keys},
+		metadataEndpoint:   &metadata.Endpoint{Env: env, IsOn: c.IsOn, Keys: c.Keys},
 		authorizeEndpoint:  &authorize.Endpoint{Env: env, Clients: clients, Subjects: subjects, Tokens: tokens, Issuer: issuer, Ledger: written},
-		tokenEndpoint:      &token.Endpoint{Env: env, Enabled: c.Enabled, Roles: c.Roles, Clients: clients, Subjects: subjects, Tokens: tokens, Issuer: issuer, Ledger: written},
+		tokenEndpoint:      &token.Endpoint{Env: env, IsOn: c.IsOn, Roles: c.Roles, Clients: clients, Subjects: subjects, Tokens: tokens, Issuer: issuer, Ledger: written},
 		introspectEndpoint: &introspect.Endpoint{Env: env, Clients: clients, Subjects: subjects, Tokens: tokens, Issuer: issuer, Ledger: written, Functions: functions},
 		userinfoEndpoint:   &userinfo.Endpoint{Env: env, Clients: clients, Subjects: subjects, Tokens: tokens, Functions: functions},
 		logoutEndpoint:     &logout.Endpoint{Env: env, Clients: clients, Tokens: tokens},
@@ -142,6 +142,9 @@ func (s *Server) RefuseRequest(w http.ResponseWriter, r *http.Request, err error
 func (s *Server) RefuseMethod(w http.ResponseWriter, r *http.Request, allowed string) {
 	s.env.RefuseMethod(w, r, allowed)
 }
+
+// Documents are the routes of the prepared documents.
+var Documents = []string{"GET " + endpoint.PathConfiguration, "GET " + endpoint.PathKeys}
 
 // IsDocument reports whether a request is for a prepared document.
 func IsDocument(r *http.Request) bool { return metadata.IsDocument(r) }

@@ -11,6 +11,7 @@ import (
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/wire"
+	"github.com/writ-id/writ/impl/oidc"
 	"github.com/writ-id/writ/impl/oidc/form"
 	"github.com/writ-id/writ/impl/server/reference"
 )
@@ -44,18 +45,18 @@ func (s *Server) routes(services *Services, contract *reference.Handler) (handle
 	}
 
 	// The OpenID provider: the operations of contracts/openapi/oauth.yaml.
-	provider := &group{table: t, refuse: s.public.RefuseMethod, steps: []step{
-		s.known, compressDocuments, s.receive(form.MaxBytes), inTime, s.crossOrigin,
-	}}
+	// Its documents come from memory: nobody can starve them, and they need no time.
+	provider := &group{table: t, refuse: s.public.RefuseMethod, steps: []step{s.known, s.receive(form.MaxBytes), inTime, s.crossOrigin}}
+	published := &group{table: t, refuse: s.public.RefuseMethod, steps: []step{s.known, compressed, s.receive(form.MaxBytes), s.crossOrigin}}
 	oauthapi.HandlerWithOptions(s.public, oauthapi.StdHTTPServerOptions{
-		BaseRouter: provider, Middlewares: []oauthapi.MiddlewareFunc{s.admitted}, ErrorHandlerFunc: s.refuseParameter,
+		BaseRouter: either{oidc.Documents, published, provider}, Middlewares: []oauthapi.MiddlewareFunc{s.admitted}, ErrorHandlerFunc: s.refuseParameter,
 	})
 
 	// Export and import: the operations of contracts/openapi/admin.yaml. What is imported is
 	// read by its operation, which puts it on the disk.
 	moving := &group{table: t, refuse: refuseMethod, steps: []step{s.known, s.crossOrigin, notStored, s.receive(policy.MaxRequestBytes)}}
 	uploads := &group{table: t, refuse: refuseMethod, steps: []step{s.known, s.crossOrigin, notStored}}
-	adminapi.HandlerWithOptions(s.transfers, adminapi.StdHTTPServerOptions{BaseRouter: either{"POST /admin/v1/import", uploads, moving}, ErrorHandlerFunc: s.refuseParameter})
+	adminapi.HandlerWithOptions(s.transfers, adminapi.StdHTTPServerOptions{BaseRouter: either{[]string{"POST /admin/v1/import"}, uploads, moving}, ErrorHandlerFunc: s.refuseParameter})
 
 	// Its pages.
 	pages := &group{table: t, steps: []step{s.known, s.receive(form.MaxBytes), inTime}}

@@ -218,7 +218,7 @@ func New(c Config) (*Server, error) {
 		Env: endpoint.Env{
 			Env: s.env, Instance: instances.Public, Issuer: s.issuer, Refuse: s.refuse, Pages: s.pages, Logger: c.Logger, Dev: c.Dev != nil,
 		},
-		Enabled: features.Enabled, Roles: roles, Keys: keys, Box: box, TokenEndpointAudience: c.TokenEndpointAudience, SystemUsers: c.SystemUsers,
+		IsOn: features.IsOn, Roles: roles, Keys: keys, Box: box, TokenEndpointAudience: c.TokenEndpointAudience, SystemUsers: c.SystemUsers,
 		Executions: s.executions, Rules: services.rules,
 		SetMetadata: func(ctx context.Context, instanceID, orgID, userID string, entries []*eventv1.FunctionMetadata) error {
 			return services.Users.SetMetadata(policy.As(ctx, policy.In(instanceID, orgID), "", roles), userID, entries)

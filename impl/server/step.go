@@ -146,18 +146,6 @@ func compressed(next http.Handler) http.Handler {
 	})
 }
 
-// compressDocuments is compressed for the documents of the provider.
-func compressDocuments(next http.Handler) http.Handler {
-	compressing := compressed(next)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if oidc.IsDocument(r) {
-			compressing.ServeHTTP(w, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
 // receive reads the body, of so many bytes at most.
 func (s *Server) receive(limit int) step {
 	return func(next http.Handler) http.Handler {
@@ -188,8 +176,7 @@ func inTime(next http.Handler) http.Handler {
 	})
 }
 
-// admitted waits for a place among the requests to the provider. Its documents come
-// from memory: nobody can starve them.
+// admitted waits for a place among the requests to the provider. Its documents need none.
 func (s *Server) admitted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if oidc.IsDocument(r) {

@@ -119,16 +119,16 @@ func (g *group) HandleFunc(pattern string, handle func(http.ResponseWriter, *htt
 	}
 }
 
-// either is two groups that generated code mounts its routes in: one pattern in its own, all
-// others in the rest.
+// either is two groups that generated code mounts its routes in: some patterns in their own,
+// all others in the rest.
 type either struct {
-	pattern   string
+	patterns  []string
 	own, rest *group
 }
 
 // HandleFunc is as that of group.
 func (e either) HandleFunc(pattern string, handle func(http.ResponseWriter, *http.Request)) {
-	if pattern == e.pattern {
+	if slices.Contains(e.patterns, pattern) {
 		e.own.HandleFunc(pattern, handle)
 		return
 	}

@@ -27,17 +27,20 @@ func NewFeatures(db *store.DB) *Features {
 // Drop forgets what is remembered.
 func (f *Features) Drop() { f.known.Drop() }
 
-// Enabled is nil when a feature is on for an instance: the instance's word, else the
-// system's, else off.
+// Enabled is nil when a feature is on for an instance.
 func (f *Features) Enabled(ctx context.Context, feature policyv1.Feature, instance *Instance) error {
+	on, err := f.IsOn(ctx, feature, instance)
+	if err == nil && !on {
+		err = fault.New(fault.FailedPrecondition, "FEATURE_DISABLED", "the feature %s is off; PUT /v2/features/instance switches it on", featureNames[feature])
+	}
+	return err
+}
+
+// IsOn reports whether a feature is on for an instance: the instance's word, else the
+// system's, else off.
+func (f *Features) IsOn(ctx context.Context, feature policyv1.Feature, instance *Instance) (bool, error) {
 	flags, err := f.known.Get(ctx, instance.ID, func(ctx context.Context) (map[string]bool, error) { return f.load(ctx, instance.ID) })
-	if err != nil {
-		return err
-	}
-	if name := FeatureName(feature); !flags[name] {
-		return fault.New(fault.FailedPrecondition, "FEATURE_DISABLED", "the feature %s is off; PUT /v2/features/instance switches it on", name)
-	}
-	return nil
+	return flags[featureNames[feature]], err
 }
 
 func (f *Features) load(ctx context.Context, instanceID string) (map[string]bool, error) {

@@ -105,8 +105,12 @@ func (o *Operation) ofSystem() bool {
 	return len(o.levels) > 0 && o.levels[0] == policyv1.Level_LEVEL_SYSTEM
 }
 
-// FeatureName returns the name of a feature as the feature API spells it, for
+// featureNames are the names of features as the feature API spells them, for
 // example multitenancy_resources_api.
-func FeatureName(feature policyv1.Feature) string {
-	return strings.ToLower(strings.TrimPrefix(feature.String(), "FEATURE_"))
-}
+var featureNames = func() map[policyv1.Feature]string {
+	names := map[policyv1.Feature]string{}
+	for number, name := range policyv1.Feature_name {
+		names[policyv1.Feature(number)] = strings.ToLower(strings.TrimPrefix(name, "FEATURE_"))
+	}
+	return names
+}()

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"context"
-	"sync"
 	"time"
 )
 
@@ -13,11 +12,8 @@ type span struct {
 	context.Context // of whoever asked
 
 	inner  context.Context // for who waits for the end
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	timer  *time.Timer
-
-	mu  sync.Mutex
-	err error
 }
 
 type spanKey struct{}
@@ -25,23 +21,14 @@ type spanKey struct{}
 // Begin begins the work of a request; end has to be called.
 func Begin(ctx context.Context) (_ context.Context, end func()) {
 	s := &span{Context: ctx}
-	s.inner, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	s.timer = time.AfterFunc(CallTimeout, func() { s.end(context.DeadlineExceeded) })
-	gone := context.AfterFunc(ctx, func() { s.end(ctx.Err()) })
-	return s, func() {
-		s.timer.Stop()
-		gone()
-		s.end(context.Canceled)
-	}
+	s.inner, s.cancel = context.WithCancelCause(ctx)
+	s.timer = time.AfterFunc(CallTimeout, func() { s.cancel(context.DeadlineExceeded) })
+	return s, s.end
 }
 
-func (s *span) end(why error) {
-	s.mu.Lock()
-	if s.err == nil {
-		s.err = why
-	}
-	s.mu.Unlock()
-	s.cancel()
+func (s *span) end() {
+	s.timer.Stop()
+	s.cancel(nil)
 }
 
 // standStill stops the time of the work that ctx is of, if that has one; goOn gives it its
@@ -59,9 +46,11 @@ func (s *span) Done() <-chan struct{} { return s.inner.Done() }
 
 // Err implements context.Context.
 func (s *span) Err() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err
+	err := s.inner.Err()
+	if err != nil && context.Cause(s.inner) == context.DeadlineExceeded { //nolint:errorlint // the very one
+		return context.DeadlineExceeded
+	}
+	return err
 }
 
 // AfterFunc lets contexts made of this one end with it, without a goroutine each.

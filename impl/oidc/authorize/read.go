@@ -92,7 +92,7 @@ func (e *Endpoint) readScopes(ctx context.Context, a *authorization) error {
 	if a.req.ResponseType != responseCode { // refresh tokens come with codes only (OpenID Connect Core, section 11)
 		a.scopes = a.scopes.Online()
 	}
-	a.scopes, err = a.scopes.Grantable(ctx, e.DB.Pool, a.at.ID, a.client.Roles, a.client.OrgID)
+	a.scopes, err = e.Clients.Grantable(ctx, a.at.ID, a.scopes, a.client.Roles, a.client.OrgID)
 	return err
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
+	"github.com/writ-id/writ/impl/oidc/scope"
 )
 
 // Client is an application that uses the endpoints.
@@ -89,6 +90,7 @@ type Directory struct {
 	clients  *cache.Cache[named, *Client]
 	services *cache.Cache[named, []db.ServiceClientsRow]
 	keys     *cache.Cache[named, *serviceKey]
+	projects *cache.Cache[named, []string] // for an organization, of those that were asked for
 }
 
 // NewDirectory returns a Directory over a database.
@@ -98,6 +100,7 @@ func NewDirectory(s *store.DB, tokenEndpointAudience bool) *Directory {
 		clients:  cache.New[named, *Client](named.String),
 		services: cache.New[named, []db.ServiceClientsRow](named.String),
 		keys:     cache.New[named, *serviceKey](named.String),
+		projects: cache.New[named, []string](named.String),
 	}
 }
 
@@ -106,6 +109,7 @@ func (d *Directory) Forget() {
 	d.clients.Drop()
 	d.services.Drop()
 	d.keys.Drop()
+	d.projects.Drop()
 }
 
 // named is a client ID or a key ID of an instance.
@@ -156,6 +160,29 @@ func (d *Directory) Admits(ctx context.Context, c *Client, userID, orgID string)
 	return d.queries.MayUseProject(ctx, d.DB.Pool, db.MayUseProjectParams{
 		InstanceID: c.InstanceID, UserID: userID, ProjectID: c.ProjectID, OrgID: orgID, RoleCheck: c.checkRole, ProjectCheck: c.checkProject,
 	})
+}
+
+// Grantable leaves of scopes what a client of an organization may have: roles that its
+// project has, projects that its organization has or was granted (SEC-019).
+func (d *Directory) Grantable(ctx context.Context, instanceID string, asked *scope.Set, roles []string, orgID string) (*scope.Set, error) {
+	if len(asked.Projects) == 0 {
+		return asked.Grantable(roles, nil), nil
+	}
+	key := named{instanceID, orgID + "\x00" + strings.Join(asked.Projects, "\x00")}
+	read := func(ctx context.Context) ([]string, error) {
+		return d.queries.ProjectsFor(ctx, d.DB.Pool, db.ProjectsForParams{InstanceID: instanceID, Ids: asked.Projects, OrgID: orgID})
+	}
+	var projects []string
+	var err error
+	if len(key.id) <= maxID {
+		projects, err = d.projects.Get(ctx, key, read)
+	} else { // too long to be remembered
+		projects, err = read(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return asked.Grantable(roles, projects), nil
 }
 
 // Service is a service user as a client: its client ID is its username or login

@@ -61,12 +61,6 @@ func OrElse(err, other error) error {
 	return other
 }
 
-// IsOff reports whether an error says that a feature is off.
-func IsOff(err error) bool {
-	off, ok := errors.AsType[*fault.Error](err)
-	return ok && off.Kind == fault.FailedPrecondition
-}
-
 // RefusalOf returns what a client may see of an error. The access line of the request
 // tells it too, with what was noted on the way.
 func (e *Env) RefusalOf(r *http.Request, err error) *Refusal {

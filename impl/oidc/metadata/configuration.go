@@ -30,9 +30,9 @@ import (
 // Endpoint serves the documents. It is safe for concurrent use.
 type Endpoint struct {
 	*endpoint.Env
-	// Enabled refuses when a feature is off for an instance (policy.Chain).
-	Enabled func(ctx context.Context, feature policyv1.Feature, instance *policy.Instance) error
-	Keys    *signing.Set
+	// IsOn reports whether a feature is on for an instance (policy.Chain).
+	IsOn func(ctx context.Context, feature policyv1.Feature, instance *policy.Instance) (bool, error)
+	Keys *signing.Set
 
 	mu        sync.RWMutex
 	documents map[documentKey]*document
@@ -52,14 +52,14 @@ func (e *Endpoint) GetConfiguration(w http.ResponseWriter, r *http.Request, para
 		e.Refuse(w, r, err)
 		return
 	}
-	err = e.Enabled(r.Context(), policyv1.Feature_FEATURE_OIDC_TOKEN_EXCHANGE, instance)
-	if err != nil && !endpoint.IsOff(err) {
+	exchange, err := e.IsOn(r.Context(), policyv1.Feature_FEATURE_OIDC_TOKEN_EXCHANGE, instance)
+	if err != nil {
 		e.Refuse(w, r, err)
 		return
 	}
 	prepared, err := e.document(documentKey{
 		issuer: e.Issuer(r.Host, instance), locales: strings.Join(e.Pages.Languages(r, instance), " "),
-		exchange: err == nil, create: instance.AllowRegistration,
+		exchange: exchange, create: instance.AllowRegistration,
 	})
 	if err != nil {
 		e.Refuse(w, r, err)

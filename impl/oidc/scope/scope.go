@@ -4,11 +4,9 @@
 package scope
 
 import (
-	"context"
 	"slices"
 	"strings"
 
-	"github.com/writ-id/writ/gen/db"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
 )
 
@@ -169,9 +167,8 @@ func (s *Set) Belongs(orgID, domain string) bool {
 	return (s.Org == "" || s.Org == orgID) && (s.OrgDomain == "" || s.OrgDomain == domain)
 }
 
-// Grantable leaves of scopes what a client of an organization may have: roles that its
-// project has, projects that its organization has or was granted (SEC-019).
-func (s *Set) Grantable(ctx context.Context, tx db.DBTX, instanceID string, roles []string, orgID string) (*Set, error) {
+// Grantable leaves of scopes those roles and those projects.
+func (s *Set) Grantable(roles, projects []string) *Set {
 	if len(s.Roles) > 0 {
 		s = s.Without(func(scope string) bool {
 			role, ok := strings.CutPrefix(scope, Role)
@@ -179,17 +176,13 @@ func (s *Set) Grantable(ctx context.Context, tx db.DBTX, instanceID string, role
 		})
 	}
 	if len(s.Projects) == 0 {
-		return s, nil
-	}
-	allowed, err := db.New().ProjectsFor(ctx, tx, db.ProjectsForParams{InstanceID: instanceID, Ids: s.Projects, OrgID: orgID})
-	if err != nil {
-		return nil, err
+		return s
 	}
 	return s.Without(func(scope string) bool {
 		project, ok := strings.CutPrefix(scope, Project)
 		project = strings.TrimSuffix(project, AudienceSuffix)
-		return ok && project != platform && !slices.Contains(allowed, project)
-	}), nil
+		return ok && project != platform && !slices.Contains(projects, project)
+	})
 }
 
 // Audience returns whom tokens are for: those of old and what scopes add.

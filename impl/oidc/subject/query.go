@@ -23,7 +23,9 @@ type batches struct {
 
 func (s *Reader) newBatches() batches {
 	return batches{
-		batch.Reader(func(ctx context.Context, asked []question) ([]*db.SubjectsRow, error) { return s.read(ctx, asked, false) }),
+		batch.Reader(func(ctx context.Context, asked []question) ([]*db.SubjectsRow, error) {
+			return s.read(ctx, asked, false)
+		}),
 		batch.Reader(s.readGrants),
 	}
 }

@@ -31,8 +31,8 @@ import (
 // Endpoint issues tokens. It is safe for concurrent use; every field is required.
 type Endpoint struct {
 	*endpoint.Env
-	// Enabled refuses when a feature is off for an instance (policy.Chain).
-	Enabled  func(ctx context.Context, feature policyv1.Feature, instance *policy.Instance) error
+	// IsOn reports whether a feature is on for an instance (policy.Chain).
+	IsOn     func(ctx context.Context, feature policyv1.Feature, instance *policy.Instance) (bool, error)
 	Roles    *policy.Roles
 	Clients  *client.Directory
 	Subjects *subject.Reader
@@ -171,9 +171,11 @@ func (x *request) parse(r *http.Request) (err error) {
 // authenticate finds out who asks (RFC 6749, section 3.2.1), if the grant is switched on.
 func (e *Endpoint) authenticate(ctx context.Context, x *request) (err error) {
 	if x.kind.feature != policyv1.Feature_FEATURE_UNSPECIFIED {
-		if err := e.Enabled(ctx, x.kind.feature, x.at.Instance); endpoint.IsOff(err) { // SEC-100
-			return endpoint.Refuse(oauth.UnsupportedGrantType, "the grant type is switched off")
-		} else if err != nil {
+		on, err := e.IsOn(ctx, x.kind.feature, x.at.Instance)
+		if err == nil && !on { // SEC-100
+			err = endpoint.Refuse(oauth.UnsupportedGrantType, "the grant type is switched off")
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -227,9 +229,9 @@ func (e *Endpoint) limit(ctx context.Context, x *request) (err error) {
 		return nil
 	}
 	if x.client != nil {
-		x.Scopes, err = x.Scopes.Grantable(ctx, e.DB.Pool, x.at.ID, x.client.Roles, x.client.OrgID)
+		x.Scopes, err = e.Clients.Grantable(ctx, x.at.ID, x.Scopes, x.client.Roles, x.client.OrgID)
 	} else { // a service user is in no project, so it has no roles of one
-		x.Scopes, err = x.Scopes.Grantable(ctx, e.DB.Pool, x.at.ID, nil, x.service.OrgID)
+		x.Scopes, err = e.Clients.Grantable(ctx, x.at.ID, x.Scopes, nil, x.service.OrgID)
 	}
 	if err == nil && len(x.Scopes.List) == 0 {
 		err = endpoint.InvalidScope("%s", x.kind.nothing)

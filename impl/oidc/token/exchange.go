@@ -190,7 +190,7 @@ func (g *exchangeGrant) projectsOf(ctx context.Context, x *request, audience []s
 	if len(others) == 0 {
 		return allowed, nil
 	}
-	had, err := scope.Of(others).Grantable(ctx, g.DB.Pool, x.at.ID, nil, x.client.OrgID)
+	had, err := g.Clients.Grantable(ctx, x.at.ID, scope.Of(others), nil, x.client.OrgID)
 	if err != nil {
 		return nil, err
 	}
