@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"runtime"
+	"runtime/pprof"
 	"sync"
 	"testing"
 
@@ -79,6 +80,29 @@ func TestKeysAreUsedByManyAtOnceAndGoWithTheirOwner(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// TestManySignaturesTakeFewThreads has 64 goroutines sign, each of which would have a thread of
+// its own if nothing held them: those stay with the process.
+func TestManySignaturesTakeFewThreads(t *testing.T) {
+	_, private := newKey(t, 2048)
+	before := pprof.Lookup("threadcreate").Count()
+	var all sync.WaitGroup
+	for range 64 {
+		all.Go(func() {
+			for range 16 {
+				if _, err := private.Sign([]byte("a token")); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if made := pprof.Lookup("threadcreate").Count() - before; made > 2*runtime.GOMAXPROCS(0)+8 {
+		t.Errorf("%d threads were made", made)
+	} else {
+		t.Logf("%d threads were made", made)
+	}
 }
 
 func TestAKeyThatIsNoneIsRefused(t *testing.T) {
