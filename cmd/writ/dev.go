@@ -54,6 +54,8 @@ DIR/credentials.json); without it everything is removed at exit.`,
 	cmd.Flags().StringSliceVar(&d.hosts, "dev-host", nil, "further host names, such as that of a container, under which messages and clock are at /_dev; localhost and loopback addresses are")
 	cmd.Flags().IntVar(&d.worlds, "worlds", 0, "how many worlds (POST /_dev/worlds) are ready from the start; without it some are from the first that is asked for")
 	cmd.Flags().BoolVar(&d.reset, "reset", false, "begin anew: remove the database and the credentials that are in --data-dir")
+	cmd.Flags().BoolVar(&d.cheapHashes, "cheap-password-hashes", false, "make hashes of passwords that cost, and protect, nothing: for measuring log-ins without them")
+	_ = cmd.Flags().MarkHidden("cheap-password-hashes")
 	cmd.Flags().StringVar(&d.readyFile, "ready-file", "", "file to write when the server answers: JSON with issuer, addr and credentials")
 	return cmd
 }
@@ -63,6 +65,7 @@ type dev struct {
 	dataDir, readyFile string
 	hosts, settings    []string
 	tls, reset         bool
+	cheapHashes        bool
 	worlds             int
 
 	announced func(info ready.Info, file, ca string) error // what to do instead of telling people
@@ -74,6 +77,10 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 	logger, err := d.logger()
 	if err != nil {
 		return err
+	}
+	if d.cheapHashes {
+		logger.Warn("hashes of passwords that are made now protect nothing")
+		secret.Cheapen()
 	}
 	file, err := d.seedFile()
 	if err != nil {

@@ -80,7 +80,7 @@ func start(t *testing.T) *bench {
 
 // startWrit starts `writ dev` on a new data directory, and again on what is then
 // an existing one, after between was told where it is, with the server running.
-func startWrit(t *testing.T, between func(data string)) (pid int, ready, data, debug string) {
+func startWrit(t *testing.T, between func(data string), flags ...string) (pid int, ready, data, debug string) {
 	dir := t.TempDir()
 	binary := os.Getenv("WRIT_TEST_BINARY")
 	if binary == "" {
@@ -96,7 +96,7 @@ func startWrit(t *testing.T, between func(data string)) (pid int, ready, data, d
 	for _, name := range []string{"a new data directory", "an existing data directory"} {
 		_ = os.Remove(ready)
 		begin := time.Now()
-		server := spawn(t, binary, "dev", "--addr", "127.0.0.1:0", "--data-dir", data, "--ready-file", ready, "--debug-addr", debug, "--log-level", "error")
+		server := spawn(t, binary, append([]string{"dev", "--addr", "127.0.0.1:0", "--data-dir", data, "--ready-file", ready, "--debug-addr", debug, "--log-level", "error"}, flags...)...)
 		wait(t, func() bool { _, err := os.Stat(ready); return err == nil })
 		t.Logf("ready on %s: %d ms", name, time.Since(begin).Milliseconds())
 		if name == "a new data directory" {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -85,7 +86,7 @@ func (b *oauthBench) start() {
 		if err := preloadStatements(ctx, database); err != nil {
 			t.Logf("statements are not counted: %v", err)
 		}
-	})
+	}, "--cheap-password-hashes") // what they cost is said by the floor's argon2id
 	database, postgres := databaseOf(t, data)
 	seeded, err := readReady(readyFile)
 	if err != nil {
@@ -304,9 +305,6 @@ func (b *oauthBench) measureAll(chosen []scenario) string {
 				statements = b.count(s, p)
 			}
 			fmt.Fprintf(&table, "| | %s | %s | %s | %s | %s |\n", p.name, result, ratio(result, floor), toPeer, statements)
-			if s.hashes && p.debug != "" { // the peer takes any password
-				fmt.Fprintf(&table, "| | %s | | | | | | %s |\n", p.name+", without the hash", b.withoutHash(s, p, result, best))
-			}
 		}
 		b.t.Logf("%s: %s", s.name, time.Since(begin).Round(time.Second))
 	}
@@ -348,6 +346,37 @@ func (b *oauthBench) turns(s scenario) (best map[string]sample, missing map[stri
 	return best, missing
 }
 
+// profile takes a CPU profile of the server during a measurement, if a directory for
+// profiles is named, and one of its allocations since the start; what it returns waits for
+// them.
+func (b *oauthBench) profile(s scenario, p *provider, length time.Duration) (wait func()) {
+	directory := os.Getenv("WRIT_TEST_BENCH_PROFILES")
+	if directory == "" || p.debug == "" {
+		return func() {}
+	}
+	file := filepath.Join(directory, strings.NewReplacer(" ", "-", ",", "", "+", "").Replace(s.name))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for kind, from := range map[string]string{"cpu": fmt.Sprintf("profile?seconds=%d", max(1, int(length.Seconds()))), "allocs": "allocs"} {
+			res, err := http.Get(p.debug + "/debug/pprof/" + from)
+			if err != nil {
+				b.t.Errorf("profiling: %v", err)
+				return
+			}
+			text, err := io.ReadAll(res.Body)
+			res.Body.Close()
+			if err == nil {
+				err = os.WriteFile(file+"."+kind, text, 0o600)
+			}
+			if err != nil {
+				b.t.Errorf("profiling: %v", err)
+			}
+		}
+	}()
+	return func() { <-done }
+}
+
 // warmUp is how long a scenario runs before it is measured: new statistics make
 // every connection plan its statements anew, which is not what a call costs.
 const warmUp = time.Second
@@ -357,8 +386,11 @@ func (b *oauthBench) once(s scenario, p *provider, length time.Duration) (sample
 		return sample{}, err
 	}
 	var result sample
-	for _, length := range []time.Duration{warmUp, length} {
+	for i, length := range []time.Duration{warmUp, length} {
 		calls, err := s.of(b.t.Context(), p, length)
+		if i == 1 {
+			defer b.profile(s, p, length)()
+		}
 		if err == nil {
 			result, err = measureOn(p, calls, length)
 		}
@@ -368,55 +400,6 @@ func (b *oauthBench) once(s scenario, p *provider, length time.Duration) (sample
 	}
 	return result, nil
 }
-
-// withoutHash returns the last columns of a row with what a login costs besides
-// hashing the password. That is the share of a CPU profile, in a measurement of
-// its own: subtracting what one argon2id costs alone would leave noise.
-func (b *oauthBench) withoutHash(s scenario, p *provider, result sample, best map[string]sample) string {
-	share, err := b.shareOf(s, p, "argon2")
-	if err != nil {
-		b.fail(s, p, err)
-		return "failed | | | "
-	}
-	server, postgres, _ := result.perThousand()
-	rest, toPeer := server*(1-share)+postgres, ""
-	if peer, ok := best["oidc-provider"]; ok {
-		toPeer = fmt.Sprintf("%.2f", rest/peer.total())
-	}
-	return fmt.Sprintf("%.0f | %.2f | %s | ", rest, rest/best["floor"].total(), toPeer)
-}
-
-// profiledFor is how long a CPU profile is taken: it has 100 samples for each
-// second and core.
-const profiledFor = 5 * time.Second
-
-// shareOf returns the share of the server's CPU in functions whose names match.
-func (b *oauthBench) shareOf(s scenario, p *provider, functions string) (float64, error) {
-	calls, err := s.of(b.t.Context(), p, b.length)
-	if err != nil {
-		return 0, err
-	}
-	work := make(chan error, 1)
-	go func() {
-		_, err := measureOn(p, calls, profiledFor+500*time.Millisecond)
-		work <- err
-	}()
-	top, err := exec.CommandContext(b.t.Context(), "go", "tool", "pprof", "-top", "-nodecount=100000", "-nodefraction=0", "-focus="+functions,
-		fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", p.debug, int(profiledFor.Seconds()))).Output()
-	if err := errors.Join(err, <-work); err != nil {
-		return 0, err
-	}
-	found := focused.FindSubmatch(top)
-	if found == nil {
-		return 0, fmt.Errorf("pprof does not say what share it was: %s", top)
-	}
-	percent, err := strconv.ParseFloat(string(found[1]), 64)
-	return percent / 100, err
-}
-
-// focused finds the share in "Active filters: …\nShowing nodes accounting for
-// 1.50s, 75.00% of 2s total".
-var focused = regexp.MustCompile(`accounting for \S+, ([0-9.]+)% of`)
 
 // count returns the SQL statements of one call, counted apart: counting costs.
 func (b *oauthBench) count(s scenario, p *provider) string {

@@ -156,7 +156,8 @@ func (p *provider) setUpWrit(ctx context.Context) error {
 		return err
 	}
 	jwt := service{registered{ClientID: secret.ClientID, ClientSecret: secret.ClientSecret}, scope}
-	p.services = map[string]service{"opaque": {p.ready.ServiceUser, scope}, "RS256": jwt, "ES256": jwt}
+	project := url.Values{"scope": {scope.Get("scope") + " urn:service:iam:org:project:id:" + p.ready.ProjectID + ":aud"}}
+	p.services = map[string]service{"opaque": {p.ready.ServiceUser, scope}, "for a project": {p.ready.ServiceUser, project}, "RS256": jwt, "ES256": jwt}
 
 	const password = "Correct-Horse-Battery-1"
 	for i := range p.people {
@@ -213,7 +214,7 @@ func (p *provider) setUpPeer() {
 	p.services = map[string]service{
 		"opaque": {p.ready.ServiceUser, ask("")}, "RS256": {p.ready.ServiceUser, ask("urn:peer:RS256")}, "ES256": {p.ready.ServiceUser, ask("urn:peer:ES256")},
 	}
-	p.apps = map[string]registered{"RS256": p.ready.Clients["second"], "ES256": p.ready.Clients["es256"]}
+	p.apps = map[string]registered{"RS256": p.ready.Clients["web"], "ES256": p.ready.Clients["es256"]}
 }
 
 const verifier = "a-code-verifier-of-the-benchmark-that-is-long-enough"

@@ -20,8 +20,6 @@ type scenario struct {
 	// floor is what cannot be left out: for each request STEPS/BYTES (command
 	// floor), and after a space what it stands for.
 	floor []string
-	// hashes says that a password is compared, which the floor leaves out.
-	hashes bool
 	// of returns the calls of the workers, or errMissing. It is asked before every
 	// repetition, which lasts so long.
 	of func(ctx context.Context, p *provider, length time.Duration) ([]call, error)
@@ -41,30 +39,32 @@ func (s scenario) steps() (steps []string) {
 
 func scenarios() []scenario {
 	all := []scenario{
-		{"discovery", "", []string{"handler/3000 the document, from memory"}, false, fixed(func(p *provider) []byte {
+		{"discovery", "", []string{"handler/3000 the document, from memory"}, fixed(func(p *provider) []byte {
 			return get(p.ready.Issuer + "/.well-known/openid-configuration")
 		})},
-		{"keys", "", []string{"handler/1000 the document, from memory"}, false, fixed(func(p *provider) []byte { return get(p.endpoints.Keys) })},
-		{"client_credentials, opaque", "", []string{"batch/250 the token, stored with those that come at the same time"}, false, clientCredentials("opaque")},
-		{"client_credentials, JWT RS256", "RS256", []string{"RS256/900 the token; nothing is stored"}, false, clientCredentials("RS256")},
-		{"client_credentials, JWT ES256", "ES256", []string{"ES256/700 the token; nothing is stored"}, false, clientCredentials("ES256")},
-		{"introspect, opaque", "RS256", []string{"select/600 the token by its hash"}, false, introspect("RS256")},
-		{"introspect, JWT RS256", "RS256", []string{"select/600 the token by its jti; its signature is not verified"}, false, introspect("JWT RS256")},
-		{"userinfo", "RS256", []string{"select/300 the token by its hash"}, false, userinfo},
-		{"refresh, ID token RS256", "RS256", []string{"commit+RS256/1500 the new token for the old one; the ID token"}, false, refresh("RS256")},
-		{"refresh, ID token ES256", "ES256", []string{"commit+ES256/1200 the new token for the old one; the ID token"}, false, refresh("ES256")},
+		{"keys", "", []string{"handler/1000 the document, from memory"}, fixed(func(p *provider) []byte { return get(p.endpoints.Keys) })},
+		{"client_credentials, opaque", "", []string{"batch/250 the token, stored with those that come at the same time"}, clientCredentials("opaque")},
+		{"client_credentials, opaque, for a project's API", "", []string{"batch/250 the token, stored with those that come at the same time"}, clientCredentials("for a project")},
+		{"client_credentials, JWT RS256", "RS256", []string{"RS256/900 the token; nothing is stored"}, clientCredentials("RS256")},
+		{"client_credentials, JWT ES256", "ES256", []string{"ES256/700 the token; nothing is stored"}, clientCredentials("ES256")},
+		{"introspect, opaque, of a service", "", []string{"select/600 the token by its hash"}, introspectService},
+		{"introspect, opaque, of a user", "RS256", []string{"select/600 the token by its hash"}, introspect("RS256")},
+		{"introspect, JWT RS256", "RS256", []string{"select/600 the token by its jti; its signature is not verified"}, introspect("JWT RS256")},
+		{"userinfo", "RS256", []string{"select/300 the token by its hash"}, userinfo},
+		{"refresh, ID token RS256", "RS256", []string{"commit+RS256/1500 the new token for the old one; the ID token"}, refresh("RS256")},
+		{"refresh, ID token ES256", "ES256", []string{"commit+ES256/1200 the new token for the old one; the ID token"}, refresh("ES256")},
 	}
 	for _, algorithm := range []string{"RS256", "ES256"} {
 		all = append(all,
 			scenario{"code + PKCE with a session, " + algorithm, algorithm, []string{
 				"select/0 authorize: the session", "commit+" + algorithm + "/1500 token: the tokens; the ID token",
-			}, false, withSession(algorithm)},
+			}, withSession(algorithm)},
 			scenario{"login without a session, " + algorithm, algorithm, []string{
 				"handler/3000 the page for the login name", "select/3000 the page for the password, of that user",
 				"commit/0 the session (the password hash is not in this floor)", "commit+" + algorithm + "/1500 token: the tokens; the ID token",
-			}, true, withoutSession(algorithm)})
+			}, withoutSession(algorithm)})
 	}
-	all = append(all, scenario{"revoke", "ES256", []string{"batch/0 that it is revoked"}, false, revoke})
+	all = append(all, scenario{"revoke", "ES256", []string{"batch/0 that it is revoked"}, revoke})
 	// Those of an algorithm together: an instance changes its key only once.
 	var ordered []scenario
 	for _, algorithm := range []string{"", "RS256", "ES256"} {
@@ -128,7 +128,7 @@ func clientCredentials(kind string) func(context.Context, *provider, time.Durati
 		if err != nil {
 			return nil, err
 		}
-		if isJWT := strings.Count(token, ".") == 2; isJWT != (kind != "opaque") {
+		if isJWT := strings.Count(token, ".") == 2; isJWT != strings.HasSuffix(kind, "S256") {
 			return nil, fmt.Errorf("a token that should be %s: %.40s…", kind, token)
 		}
 		return same(func(c *conn) error {
@@ -156,24 +156,56 @@ func logins(ctx context.Context, p *provider, kind string) (registered, []tokens
 	})
 }
 
+// introspectService introspects one token for each worker, of client_credentials.
+func introspectService(_ context.Context, p *provider, _ time.Duration) ([]call, error) {
+	kind := "for a project"
+	if _, ok := p.services[kind]; !ok { // whose tokens are for nobody in particular
+		kind = "opaque"
+	}
+	request, err := p.credentials(kind)
+	if err != nil {
+		return nil, err
+	}
+	c, err := dial(p.addr)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	all := make([]tokens, connections)
+	for i := range all {
+		a, err := c.expect(request, http.StatusOK)
+		if err == nil {
+			all[i].access, err = member(a.body, "access_token")
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return p.introspections(all), nil
+}
+
 func introspect(kind string) func(context.Context, *provider, time.Duration) ([]call, error) {
 	return func(ctx context.Context, p *provider, _ time.Duration) ([]call, error) {
 		_, all, err := logins(ctx, p, kind)
 		if err != nil {
 			return nil, err
 		}
-		auth := p.ready.Clients["api"].basic()
-		return each(all, func(t tokens) call {
-			request := post(p.endpoints.Introspection, url.Values{"token": {t.access}}, "Authorization", auth)
-			return func(c *conn) error {
-				a, err := c.expect(request, http.StatusOK)
-				if err == nil && !strings.Contains(string(a.body[:min(len(a.body), 2000)]), `"active":true`) {
-					err = fmt.Errorf("the token is not active: %.200s", a.body)
-				}
-				return err
-			}
-		}), nil
+		return p.introspections(all), nil
 	}
+}
+
+func (p *provider) introspections(all []tokens) []call {
+	auth := p.ready.Clients["api"].basic()
+	return each(all, func(t tokens) call {
+		request := post(p.endpoints.Introspection, url.Values{"token": {t.access}}, "Authorization", auth)
+		return func(c *conn) error {
+			a, err := c.expect(request, http.StatusOK)
+			if err == nil && !strings.Contains(string(a.body[:min(len(a.body), 2000)]), `"active":true`) {
+				err = fmt.Errorf("the token is not active: %.200s", a.body)
+			}
+			return err
+		}
+	})
 }
 
 func each(all []tokens, of func(tokens) call) []call {

@@ -123,7 +123,7 @@ func argon(scheme string, parts []string) *Hash {
 	}
 	return &Hash{
 		work: float64(memory*time) / (memoryKiB * passes), // of our own
-		key:  key, NeedsRehash: scheme != "argon2id" || memory < memoryKiB || time < passes || len(salt) < saltBytes || len(key) < keyBytes,
+		key:  key, NeedsRehash: scheme != "argon2id" || memory < int(made.memoryKiB) || time < int(made.passes) || len(salt) < saltBytes || len(key) < keyBytes,
 		derive: func(password []byte) []byte {
 			return derive(password, salt, uint32(time), uint32(memory), uint8(threads), uint32(len(key)))
 		},

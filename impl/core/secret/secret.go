@@ -57,11 +57,25 @@ const (
 	keyBytes  = 32
 )
 
+// made is what new hashes cost.
+var made = struct {
+	memoryKiB, passes uint32
+	quantum           time.Duration
+}{memoryKiB, passes, 250 * time.Millisecond}
+
+// Quantum is at whose multiples an answer may come that must not tell by its time whether a
+// password was hashed for it: some times what hashing one takes (SEC-170).
+func Quantum() time.Duration { return made.quantum }
+
+// Cheapen makes new hashes cost next to nothing, for the whole process and before anything
+// is hashed: for measurements of all else that a log-in is. They protect no password.
+func Cheapen() { made.memoryKiB, made.passes, made.quantum = 8, 1, time.Millisecond }
+
 // HashPassword returns an argon2id hash as a PHC string.
 func HashPassword(password string) string {
 	salt := make([]byte, saltBytes)
 	_, _ = rand.Read(salt)
-	key := argon2.IDKey([]byte(password), salt, passes, memoryKiB, lanes, keyBytes)
-	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, memoryKiB, passes, lanes,
+	key := argon2.IDKey([]byte(password), salt, made.passes, made.memoryKiB, lanes, keyBytes)
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, made.memoryKiB, made.passes, lanes,
 		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(key))
 }
