@@ -174,20 +174,22 @@ func (q *Queries) FunctionFacts(ctx context.Context, db DBTX, arg FunctionFactsP
 
 const grantSubjects = `-- name: GrantSubjects :many
 WITH asked AS (
-    SELECT generate_subscripts($2::text[], 1) AS n,
-        unnest($3::text[]) AS instance_id, unnest($2::text[]) AS user_id, unnest($4::text[]) AS grant_id
+    SELECT unnest($2::int[]) AS n,
+        unnest($3::text[]) AS instance_id, unnest($4::text[]) AS user_id, unnest($5::text[]) AS grant_id
 )
 SELECT q.n::int AS n, s.instance_id, s.id, s.org_id, s.user_type, s.username, s.generation, s.given_name, s.family_name, s.middle_name, s.nick_name, s.display_name, s.preferred_language, s.profile_url, s.picture_url, s.website_url, s.gender, s.birthdate, s.zoneinfo, s.street_address, s.locality, s.region, s.postal_code, s.country, s.email, s.is_email_verified, s.is_email_proven, s.phone, s.is_phone_verified, s.change_date, g.instance_id, g.id, g.org_id, g.user_id, g.app_id, g.session_id, g.user_generation, g.parent_id, g.origins, g.scopes, g.audience, g.auth_time, g.amr, g.claims, g.actor, g.revoked, g.generation, g.idle_date, g.expiration_date, g.creation_date, coalesce(n.id, '')::text AS live_session_id
 FROM asked q
 JOIN subjects s ON s.instance_id = q.instance_id AND s.id = q.user_id
-JOIN oauth_grants g ON g.instance_id = q.instance_id AND g.id = q.grant_id AND g.user_id = s.id AND g.user_generation = s.generation AND NOT g.revoked
+JOIN oauth_grants g ON g.instance_id = q.instance_id AND g.id = q.grant_id AND g.user_generation = s.generation AND NOT g.revoked
 LEFT JOIN sessions n ON n.instance_id = q.instance_id AND n.id = g.session_id AND (n.expiration_date IS NULL OR n.expiration_date > $1::timestamptz)
+WHERE (g.user_id = s.id) IS TRUE
 `
 
 type GrantSubjectsParams struct {
 	Now         time.Time `db:"now"`
-	UserIds     []string  `db:"user_ids"`
+	Ns          []int32   `db:"ns"`
 	InstanceIds []string  `db:"instance_ids"`
+	UserIds     []string  `db:"user_ids"`
 	GrantIds    []string  `db:"grant_ids"`
 }
 
@@ -203,8 +205,9 @@ type GrantSubjectsRow struct {
 func (q *Queries) GrantSubjects(ctx context.Context, db DBTX, arg GrantSubjectsParams) ([]GrantSubjectsRow, error) {
 	rows, err := db.Query(ctx, grantSubjects,
 		arg.Now,
-		arg.UserIds,
+		arg.Ns,
 		arg.InstanceIds,
+		arg.UserIds,
 		arg.GrantIds,
 	)
 	if err != nil {
@@ -655,6 +658,7 @@ func (q *Queries) RotateGrants(ctx context.Context, db DBTX, arg RotateGrantsPar
 }
 
 const serviceClients = `-- name: ServiceClients :many
+
 SELECT u.id, u.org_id::text AS org_id, u.username, u.generation, u.access_token_type, u.secret_hash, u.old_secret_hash, u.old_secret_until
 FROM users u
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
@@ -682,6 +686,7 @@ type ServiceClientsRow struct {
 	OldSecretUntil  *time.Time               `db:"old_secret_until"`
 }
 
+// not as a condition that a plan could find grants by
 // The service users that a client ID may mean: a username, which is unique within
 // an organization only, so that the secret decides, or a login name.
 func (q *Queries) ServiceClients(ctx context.Context, db DBTX, arg ServiceClientsParams) ([]ServiceClientsRow, error) {
@@ -759,14 +764,14 @@ func (q *Queries) ServiceKey(ctx context.Context, db DBTX, arg ServiceKeyParams)
 
 const subjects = `-- name: Subjects :many
 WITH asked AS (
-    SELECT generate_subscripts($3::text[], 1) AS n,
+    SELECT unnest($3::int[]) AS n,
         unnest($4::text[]) AS instance_id,
-        unnest($3::text[]) AS user_id,
-        unnest($5::int[]) AS generation,
-        unnest($6::text[]) AS token_id,
-        unnest($7::text[]) AS grant_id,
-        unnest($8::text[]) AS session_id,
-        unnest($9::text[]) AS projects
+        unnest($5::text[]) AS user_id,
+        unnest($6::int[]) AS generation,
+        unnest($7::text[]) AS token_id,
+        unnest($8::text[]) AS grant_id,
+        unnest($9::text[]) AS session_id,
+        unnest($10::text[]) AS projects
 )
 SELECT q.n::int AS n, s.instance_id, s.id, s.org_id, s.user_type, s.username, s.generation, s.given_name, s.family_name, s.middle_name, s.nick_name, s.display_name, s.preferred_language, s.profile_url, s.picture_url, s.website_url, s.gender, s.birthdate, s.zoneinfo, s.street_address, s.locality, s.region, s.postal_code, s.country, s.email, s.is_email_verified, s.is_email_proven, s.phone, s.is_phone_verified, s.change_date, coalesce(g.claims, '{}')::text[] AS claims,
     (CASE WHEN q.projects <> '' THEN (
@@ -780,17 +785,20 @@ SELECT q.n::int AS n, s.instance_id, s.id, s.org_id, s.user_type, s.username, s.
     (CASE WHEN $1::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
 FROM asked q
 JOIN subjects s ON s.instance_id = q.instance_id AND s.id = q.user_id
-LEFT JOIN oauth_grants g ON g.instance_id = q.instance_id AND g.id = q.grant_id AND g.user_id = s.id AND g.user_generation = s.generation AND NOT g.revoked
-LEFT JOIN sessions n ON n.instance_id = q.instance_id AND n.id = q.session_id AND n.user_id = s.id AND (n.expiration_date IS NULL OR n.expiration_date > $2::timestamptz)
+LEFT JOIN oauth_grants g ON g.instance_id = q.instance_id AND g.id = q.grant_id
+LEFT JOIN sessions n ON n.instance_id = q.instance_id AND n.id = q.session_id
 LEFT JOIN revoked_tokens t ON t.instance_id = q.instance_id AND t.id = q.token_id
-WHERE (q.generation < 0 OR s.generation = q.generation) AND (q.grant_id = '' OR g.id IS NOT NULL) AND (q.session_id = '' OR n.id IS NOT NULL) AND t.id IS NULL
+WHERE (q.generation < 0 OR s.generation = q.generation) AND t.id IS NULL
+  AND (q.grant_id = '' OR g.user_id = s.id AND g.user_generation = s.generation AND NOT g.revoked)
+  AND (q.session_id = '' OR n.user_id = s.id AND (n.expiration_date IS NULL OR n.expiration_date > $2::timestamptz))
 `
 
 type SubjectsParams struct {
 	WithMetadata bool      `db:"with_metadata"`
 	Now          time.Time `db:"now"`
-	UserIds      []string  `db:"user_ids"`
+	Ns           []int32   `db:"ns"`
 	InstanceIds  []string  `db:"instance_ids"`
+	UserIds      []string  `db:"user_ids"`
 	Generations  []int32   `db:"generations"`
 	TokenIds     []string  `db:"token_ids"`
 	GrantIds     []string  `db:"grant_ids"`
@@ -811,12 +819,14 @@ type SubjectsRow struct {
 // none, and a generation below 0 any. What came from a grant is good in the generation of
 // the user that the grant was made in. Roles are those in the projects that are named, in a
 // text with the unit separator between; metadata is read for all or none.
+// Whose they are stands here: in the joins a plan could find them by their user.
 func (q *Queries) Subjects(ctx context.Context, db DBTX, arg SubjectsParams) ([]SubjectsRow, error) {
 	rows, err := db.Query(ctx, subjects,
 		arg.WithMetadata,
 		arg.Now,
-		arg.UserIds,
+		arg.Ns,
 		arg.InstanceIds,
+		arg.UserIds,
 		arg.Generations,
 		arg.TokenIds,
 		arg.GrantIds,

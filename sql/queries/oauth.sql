@@ -22,7 +22,7 @@ WHERE o.instance_id = @instance_id AND o.id = @id AND o.state = 1;
 -- the user that the grant was made in. Roles are those in the projects that are named, in a
 -- text with the unit separator between; metadata is read for all or none.
 WITH asked AS (
-    SELECT generate_subscripts(@user_ids::text[], 1) AS n,
+    SELECT unnest(@ns::int[]) AS n,
         unnest(@instance_ids::text[]) AS instance_id,
         unnest(@user_ids::text[]) AS user_id,
         unnest(@generations::int[]) AS generation,
@@ -43,23 +43,27 @@ SELECT q.n::int AS n, sqlc.embed(s), coalesce(g.claims, '{}')::text[] AS claims,
     (CASE WHEN @with_metadata::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
 FROM asked q
 JOIN subjects s ON s.instance_id = q.instance_id AND s.id = q.user_id
-LEFT JOIN oauth_grants g ON g.instance_id = q.instance_id AND g.id = q.grant_id AND g.user_id = s.id AND g.user_generation = s.generation AND NOT g.revoked
-LEFT JOIN sessions n ON n.instance_id = q.instance_id AND n.id = q.session_id AND n.user_id = s.id AND (n.expiration_date IS NULL OR n.expiration_date > @now::timestamptz)
+LEFT JOIN oauth_grants g ON g.instance_id = q.instance_id AND g.id = q.grant_id
+LEFT JOIN sessions n ON n.instance_id = q.instance_id AND n.id = q.session_id
 LEFT JOIN revoked_tokens t ON t.instance_id = q.instance_id AND t.id = q.token_id
-WHERE (q.generation < 0 OR s.generation = q.generation) AND (q.grant_id = '' OR g.id IS NOT NULL) AND (q.session_id = '' OR n.id IS NOT NULL) AND t.id IS NULL;
+-- Whose they are stands here: in the joins a plan could find them by their user.
+WHERE (q.generation < 0 OR s.generation = q.generation) AND t.id IS NULL
+  AND (q.grant_id = '' OR g.user_id = s.id AND g.user_generation = s.generation AND NOT g.revoked)
+  AND (q.session_id = '' OR n.user_id = s.id AND (n.expiration_date IS NULL OR n.expiration_date > @now::timestamptz));
 
 -- name: GrantSubjects :many
 -- Grants that refresh tokens are of, and their users, many at once as Subjects. Their
 -- sessions count while they live.
 WITH asked AS (
-    SELECT generate_subscripts(@user_ids::text[], 1) AS n,
+    SELECT unnest(@ns::int[]) AS n,
         unnest(@instance_ids::text[]) AS instance_id, unnest(@user_ids::text[]) AS user_id, unnest(@grant_ids::text[]) AS grant_id
 )
 SELECT q.n::int AS n, sqlc.embed(s), sqlc.embed(g), coalesce(n.id, '')::text AS live_session_id
 FROM asked q
 JOIN subjects s ON s.instance_id = q.instance_id AND s.id = q.user_id
-JOIN oauth_grants g ON g.instance_id = q.instance_id AND g.id = q.grant_id AND g.user_id = s.id AND g.user_generation = s.generation AND NOT g.revoked
-LEFT JOIN sessions n ON n.instance_id = q.instance_id AND n.id = g.session_id AND (n.expiration_date IS NULL OR n.expiration_date > @now::timestamptz);
+JOIN oauth_grants g ON g.instance_id = q.instance_id AND g.id = q.grant_id AND g.user_generation = s.generation AND NOT g.revoked
+LEFT JOIN sessions n ON n.instance_id = q.instance_id AND n.id = g.session_id AND (n.expiration_date IS NULL OR n.expiration_date > @now::timestamptz)
+WHERE (g.user_id = s.id) IS TRUE; -- not as a condition that a plan could find grants by
 
 -- name: ServiceClients :many
 -- The service users that a client ID may mean: a username, which is unique within
