@@ -61,14 +61,14 @@ SELECT s.id, s.token_hash, s.user_id::text AS user_id, u.org_id::text AS org_id,
     s.totp_verified_at, s.otp_sms_verified_at, s.otp_email_verified_at,
     coalesce(f.has_totp, false)::bool AS has_totp, coalesce(f.sms_address, '')::text AS sms_address, coalesce(f.email_address, '')::text AS email_address
 FROM sessions s
-JOIN users u ON u.instance_id = s.instance_id AND u.id = s.user_id
-JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
+CROSS JOIN LATERAL (SELECT instance_id, id, org_id, user_type, state, username, username_folded, given_name, family_name, middle_name, nick_name, display_name, display_name_folded, preferred_language, profile_url, picture_url, website_url, gender, birthdate, zoneinfo, street_address, locality, region, postal_code, country, email, email_folded, is_email_verified, is_email_proven, phone, is_phone_verified, password_hash, password_changed, password_change_required, failed_password_attempts, failed_password_until, failed_otp_attempts, failed_otp_until, generation, description, access_token_type, secret_hash, old_secret_hash, old_secret_until, schema_id, schema_revision, data, sequence, creation_date, change_date FROM users n WHERE n.instance_id = s.instance_id AND n.id = s.user_id LIMIT 1) u
+CROSS JOIN LATERAL (SELECT g.state FROM organizations g WHERE g.instance_id = u.instance_id AND g.id = u.org_id LIMIT 1) o
 LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
 LEFT JOIN LATERAL (
     SELECT bool_or(a.type = 1) AS has_totp, (array_agg(a.address ORDER BY a.creation_date, a.id) FILTER (WHERE a.type = 2))[1] AS sms_address,
         (array_agg(a.address ORDER BY a.creation_date, a.id) FILTER (WHERE a.type = 3))[1] AS email_address
     FROM authenticators a WHERE a.instance_id = s.instance_id AND a.user_id = s.user_id AND a.is_verified) f ON true
-WHERE s.instance_id = $1 AND s.token_hash = ANY($2::bytea[]) AND (s.expiration_date IS NULL OR s.expiration_date > $3::timestamptz)
+WHERE s.instance_id = $1 AND token_key(s.token_hash) = ANY($2::bytea[]) AND (s.expiration_date IS NULL OR s.expiration_date > $3::timestamptz)
 `
 
 type BrowserSessionsParams struct {
@@ -105,7 +105,8 @@ type BrowserSessionsRow struct {
 }
 
 // The sessions of a browser, by the hashes of their tokens, with what decides
-// whether they are complete and what the pages show of their users.
+// whether they are complete and what the pages show of their users. However old the plan,
+// token_key has the sessions found by the index of that, and LIMIT the others by those.
 func (q *Queries) BrowserSessions(ctx context.Context, db DBTX, arg BrowserSessionsParams) ([]BrowserSessionsRow, error) {
 	rows, err := db.Query(ctx, browserSessions, arg.InstanceID, arg.Hashes, arg.Now)
 	if err != nil {
@@ -277,7 +278,7 @@ func (q *Queries) HoldGeneration(ctx context.Context, db DBTX, arg HoldGeneratio
 
 const loginCandidates = `-- name: LoginCandidates :many
 SELECT named.rank::int AS rank, u.id, u.org_id::text AS org_id, u.display_name, u.preferred_language,
-    u.email, u.is_email_verified, u.generation, (u.username || coalesce('@' || d.domain, ''))::text AS login_name
+    u.email, u.is_email_verified, u.generation, coalesce(u.password_hash, '')::text AS password_hash, (u.username || coalesce('@' || d.domain, ''))::text AS login_name
 FROM (
     SELECT 1 AS rank, n.id FROM users n WHERE n.instance_id = $1 AND n.username_folded = $2::text AND n.org_id = (
         SELECT dn.org_id FROM domains dn WHERE dn.instance_id = $1 AND dn.domain = $3::text AND dn.org_id IS NOT NULL AND dn.is_verified)
@@ -314,6 +315,7 @@ type LoginCandidatesRow struct {
 	Email             string `db:"email"`
 	IsEmailVerified   bool   `db:"is_email_verified"`
 	Generation        int32  `db:"generation"`
+	PasswordHash      string `db:"password_hash"`
 	LoginName         string `db:"login_name"`
 }
 
@@ -347,6 +349,7 @@ func (q *Queries) LoginCandidates(ctx context.Context, db DBTX, arg LoginCandida
 			&i.Email,
 			&i.IsEmailVerified,
 			&i.Generation,
+			&i.PasswordHash,
 			&i.LoginName,
 		); err != nil {
 			return nil, err

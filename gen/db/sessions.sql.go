@@ -7,29 +7,195 @@ package db
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 )
 
-const forgivePassword = `-- name: ForgivePassword :exec
-WITH of_browser AS (
-    DELETE FROM browser_tries b WHERE b.instance_id = $1 AND b.user_id = $2 AND b.browser = $3::text
+const acceptPassword = `-- name: AcceptPassword :one
+WITH spent AS (
+    SELECT FROM browser_tries b WHERE b.instance_id = $1 AND b.user_id = $2 AND b.browser = $3::text
+        AND b.attempts >= $4::int AND b.period_end > $5::timestamptz
+), forgiven AS (
+    DELETE FROM browser_tries b WHERE b.instance_id = $1 AND b.user_id = $2 AND b.browser = $3 AND NOT EXISTS (SELECT FROM spent)
 )
-UPDATE users u SET failed_password_attempts = 0 WHERE u.instance_id = $1 AND u.id = $2 AND $3 = ''
+SELECT NOT EXISTS (SELECT FROM spent) AS accepted
 `
 
-type ForgivePasswordParams struct {
-	InstanceID string      `db:"instance_id"`
-	ID         string      `db:"id"`
-	Browser    interface{} `db:"browser"`
+type AcceptPasswordParams struct {
+	InstanceID    string    `db:"instance_id"`
+	ID            string    `db:"id"`
+	Browser       string    `db:"browser"`
+	AttemptsLimit int32     `db:"attempts_limit"`
+	Now           time.Time `db:"now"`
 }
 
-func (q *Queries) ForgivePassword(ctx context.Context, db DBTX, arg ForgivePasswordParams) error {
-	_, err := db.Exec(ctx, forgivePassword, arg.InstanceID, arg.ID, arg.Browser)
+// Judges a right password: it is good while there is a try left, and takes back what was
+// counted before.
+func (q *Queries) AcceptPassword(ctx context.Context, db DBTX, arg AcceptPasswordParams) (bool, error) {
+	row := db.QueryRow(ctx, acceptPassword,
+		arg.InstanceID,
+		arg.ID,
+		arg.Browser,
+		arg.AttemptsLimit,
+		arg.Now,
+	)
+	var accepted bool
+	err := row.Scan(&accepted)
+	return accepted, err
+}
+
+const beginSession = `-- name: BeginSession :one
+WITH held AS (
+    SELECT u.id FROM users u WHERE u.instance_id = $1 AND u.id = $2::text AND u.generation = $3 AND u.state = 1 FOR SHARE
+), spent AS (
+    SELECT FROM browser_tries b WHERE b.instance_id = $1 AND b.user_id = $2 AND b.browser = $4::text
+        AND b.attempts >= $5::int AND b.period_end > $6::timestamptz
+), good AS (
+    SELECT held.id FROM held WHERE NOT EXISTS (SELECT FROM spent)
+), forgiven AS (
+    DELETE FROM browser_tries b USING good g WHERE b.instance_id = $1 AND b.user_id = g.id AND b.browser = $4
+), appended AS (
+    INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
+    SELECT $1, 'session', $7, unnest($8::text[]), unnest($9::text[])::jsonb, $10,
+        unnest($11::smallint[]), unnest($12::text[]), unnest($13::timestamptz[]), $14, $15
+    FROM good
+    RETURNING sequence
+), made AS (
+    INSERT INTO sessions (instance_id, id, org_id, user_id, creator, token_hash, expiration_date, fingerprint_id, ip, description, metadata,
+        user_verified_at, password_verified_at, sequence, creation_date, change_date)
+    SELECT $1, $7, $16::text, g.id, $10, $17, $18, $19, $20, $21, $22,
+        $23::timestamptz, $24::timestamptz, (SELECT max(a.sequence) FROM appended a), $25, $26
+    FROM good g
+    RETURNING sequence
+)
+SELECT coalesce((SELECT m.sequence FROM made m), 0)::bigint AS sequence, EXISTS (SELECT FROM spent) AS spent
+`
+
+type BeginSessionParams struct {
+	InstanceID         string          `db:"instance_id"`
+	UserID             string          `db:"user_id"`
+	Generation         int32           `db:"generation"`
+	Browser            string          `db:"browser"`
+	AttemptsLimit      int32           `db:"attempts_limit"`
+	Now                time.Time       `db:"now"`
+	ID                 string          `db:"id"`
+	EventTypes         []string        `db:"event_types"`
+	Payloads           []string        `db:"payloads"`
+	Creator            string          `db:"creator"`
+	OwnerTypes         []int16         `db:"owner_types"`
+	OwnerIds           []string        `db:"owner_ids"`
+	CreatedAts         []time.Time     `db:"created_ats"`
+	ClientAddress      string          `db:"client_address"`
+	Traceparent        string          `db:"traceparent"`
+	OrgID              string          `db:"org_id"`
+	TokenHash          []byte          `db:"token_hash"`
+	ExpirationDate     *time.Time      `db:"expiration_date"`
+	FingerprintID      string          `db:"fingerprint_id"`
+	Ip                 string          `db:"ip"`
+	Description        string          `db:"description"`
+	Metadata           json.RawMessage `db:"metadata"`
+	UserVerifiedAt     time.Time       `db:"user_verified_at"`
+	PasswordVerifiedAt time.Time       `db:"password_verified_at"`
+	CreationDate       time.Time       `db:"creation_date"`
+	ChangeDate         time.Time       `db:"change_date"`
+}
+
+type BeginSessionRow struct {
+	Sequence int64 `db:"sequence"`
+	Spent    bool  `db:"spent"`
+}
+
+// Begins a session with a right password, which it judges as AcceptPassword does, and
+// appends the events of that: in one statement, the one commit of a password page. The lock
+// keeps the generation of the user from ending before the session is there (HoldGeneration);
+// there is none when it has ended since the password was compared, or there was no try left.
+func (q *Queries) BeginSession(ctx context.Context, db DBTX, arg BeginSessionParams) (BeginSessionRow, error) {
+	row := db.QueryRow(ctx, beginSession,
+		arg.InstanceID,
+		arg.UserID,
+		arg.Generation,
+		arg.Browser,
+		arg.AttemptsLimit,
+		arg.Now,
+		arg.ID,
+		arg.EventTypes,
+		arg.Payloads,
+		arg.Creator,
+		arg.OwnerTypes,
+		arg.OwnerIds,
+		arg.CreatedAts,
+		arg.ClientAddress,
+		arg.Traceparent,
+		arg.OrgID,
+		arg.TokenHash,
+		arg.ExpirationDate,
+		arg.FingerprintID,
+		arg.Ip,
+		arg.Description,
+		arg.Metadata,
+		arg.UserVerifiedAt,
+		arg.PasswordVerifiedAt,
+		arg.CreationDate,
+		arg.ChangeDate,
+	)
+	var i BeginSessionRow
+	err := row.Scan(&i.Sequence, &i.Spent)
+	return i, err
+}
+
+const countWrongPassword = `-- name: CountWrongPassword :execrows
+INSERT INTO browser_tries AS b (instance_id, user_id, browser, attempts, period_end)
+SELECT u.instance_id, u.id, $1::text, 1, $2::timestamptz FROM users u WHERE u.instance_id = $3 AND u.id = $4
+ON CONFLICT ON CONSTRAINT browser_tries_pkey DO UPDATE SET
+    attempts = CASE WHEN b.period_end <= $5::timestamptz THEN 1 ELSE b.attempts + 1 END,
+    period_end = CASE WHEN b.period_end <= $5 THEN excluded.period_end ELSE b.period_end END
+WHERE b.period_end <= $5 OR b.attempts < $6::int
+`
+
+type CountWrongPasswordParams struct {
+	Browser       string    `db:"browser"`
+	PeriodEnd     time.Time `db:"period_end"`
+	InstanceID    string    `db:"instance_id"`
+	ID            string    `db:"id"`
+	Now           time.Time `db:"now"`
+	AttemptsLimit int32     `db:"attempts_limit"`
+}
+
+// Counts a wrong password, if there is one left in this period: of those that the browser
+// has, if it has signed the user in before, else (”) of those that all strangers share
+// (SEC-177). Of parallel ones each finds what the one before left.
+func (q *Queries) CountWrongPassword(ctx context.Context, db DBTX, arg CountWrongPasswordParams) (int64, error) {
+	result, err := db.Exec(ctx, countWrongPassword,
+		arg.Browser,
+		arg.PeriodEnd,
+		arg.InstanceID,
+		arg.ID,
+		arg.Now,
+		arg.AttemptsLimit,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const forgivePasswords = `-- name: ForgivePasswords :exec
+DELETE FROM browser_tries b WHERE b.instance_id = $1 AND b.user_id = $2
+`
+
+type ForgivePasswordsParams struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+}
+
+// A new password begins with all tries.
+func (q *Queries) ForgivePasswords(ctx context.Context, db DBTX, arg ForgivePasswordsParams) error {
+	_, err := db.Exec(ctx, forgivePasswords, arg.InstanceID, arg.ID)
 	return err
 }
 
 const loginUser = `-- name: LoginUser :one
-SELECT u.id, u.org_id::text AS org_id, u.preferred_language, u.generation FROM users u
+SELECT u.id, u.org_id::text AS org_id, u.preferred_language, u.generation, coalesce(u.password_hash, '')::text AS password_hash FROM users u
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
 WHERE u.instance_id = $1 AND u.user_type = 1 AND u.state = 1 AND o.state = 1 AND (
     u.id = $2::text OR (u.username_folded = $3::text AND u.org_id = (
@@ -48,6 +214,7 @@ type LoginUserRow struct {
 	OrgID             string `db:"org_id"`
 	PreferredLanguage string `db:"preferred_language"`
 	Generation        int32  `db:"generation"`
+	PasswordHash      string `db:"password_hash"`
 }
 
 // The user a session is to be about, by ID or by name in the organization that
@@ -65,8 +232,33 @@ func (q *Queries) LoginUser(ctx context.Context, db DBTX, arg LoginUserParams) (
 		&i.OrgID,
 		&i.PreferredLanguage,
 		&i.Generation,
+		&i.PasswordHash,
 	)
 	return i, err
+}
+
+const passwordDecoy = `-- name: PasswordDecoy :one
+SELECT coalesce(
+    (SELECT password_hash FROM users u WHERE u.instance_id = $1 AND u.password_hash IS NOT NULL
+        AND hashtextextended(u.id, 0) >= hashtextextended($2::text, 0) ORDER BY hashtextextended(u.id, 0) LIMIT 1),
+    (SELECT password_hash FROM users u WHERE u.instance_id = $1 AND u.password_hash IS NOT NULL
+        ORDER BY hashtextextended(u.id, 0) LIMIT 1),
+    '')::text
+`
+
+type PasswordDecoyParams struct {
+	InstanceID string `db:"instance_id"`
+	Name       string `db:"name"`
+}
+
+// The hash that is compared where there is none: that of somebody else of the instance,
+// always the same for the same name, so that it takes as long as verifying hashes takes in
+// this instance, whatever system they are from (SEC-170).
+func (q *Queries) PasswordDecoy(ctx context.Context, db DBTX, arg PasswordDecoyParams) (string, error) {
+	row := db.QueryRow(ctx, passwordDecoy, arg.InstanceID, arg.Name)
+	var column_1 string
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const sweepBrowserTries = `-- name: SweepBrowserTries :execrows
@@ -85,89 +277,4 @@ func (q *Queries) SweepBrowserTries(ctx context.Context, db DBTX, arg SweepBrows
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const tryPassword = `-- name: TryPassword :one
-WITH tried AS (
-    UPDATE users SET
-        failed_password_attempts = CASE WHEN failed_password_until <= $4::timestamptz THEN 1 ELSE failed_password_attempts + 1 END,
-        failed_password_until = CASE WHEN failed_password_until <= $4::timestamptz THEN $5::timestamptz ELSE failed_password_until END
-    WHERE instance_id = $1 AND id = $2 AND $6::text = '' AND (failed_password_until <= $4::timestamptz OR failed_password_attempts < $7::int)
-    RETURNING id
-), known AS (
-    INSERT INTO browser_tries AS b (instance_id, user_id, browser, attempts, period_end)
-    SELECT u.instance_id, u.id, $6, 1, $5 FROM users u WHERE u.instance_id = $1 AND u.id = $2 AND $6 <> ''
-    ON CONFLICT ON CONSTRAINT browser_tries_pkey DO UPDATE SET
-        attempts = CASE WHEN b.period_end <= $4 THEN 1 ELSE b.attempts + 1 END,
-        period_end = CASE WHEN b.period_end <= $4 THEN excluded.period_end ELSE b.period_end END
-    WHERE b.period_end <= $4 OR b.attempts < $7
-    RETURNING b.user_id AS id
-), counted AS (
-    SELECT tried.id FROM tried UNION ALL SELECT known.id FROM known
-)
-SELECT EXISTS (SELECT FROM counted) AS counted,
-    EXISTS (SELECT FROM users u JOIN counted c ON c.id = u.id WHERE u.instance_id = $1 AND u.password_hash IS NOT NULL) AS comparable,
-    coalesce(
-        (SELECT password_hash FROM users u WHERE u.instance_id = $1 AND u.id = $2),
-        (SELECT password_hash FROM users u WHERE u.instance_id = $1 AND u.password_hash IS NOT NULL
-            AND hashtextextended(u.id, 0) >= hashtextextended($3::text, 0) ORDER BY hashtextextended(u.id, 0) LIMIT 1),
-        (SELECT password_hash FROM users u WHERE u.instance_id = $1 AND u.password_hash IS NOT NULL
-            ORDER BY hashtextextended(u.id, 0) LIMIT 1),
-        '')::text AS password_hash
-`
-
-type TryPasswordParams struct {
-	InstanceID    string    `db:"instance_id"`
-	ID            string    `db:"id"`
-	Name          string    `db:"name"`
-	Now           time.Time `db:"now"`
-	PeriodEnd     time.Time `db:"period_end"`
-	Browser       string    `db:"browser"`
-	AttemptsLimit int32     `db:"attempts_limit"`
-}
-
-type TryPasswordRow struct {
-	Counted      bool   `db:"counted"`
-	Comparable   bool   `db:"comparable"`
-	PasswordHash string `db:"password_hash"`
-}
-
-// Counts a failure before the password is compared, if there is one left in this
-// period: of those that the browser has, if it has signed the user in before, else of
-// those that all strangers share (SEC-177). It is taken back when the password was
-// right. So parallel guesses are all counted (SEC-176). Where there is no user with a password, the hash is that
-// of another one, always the same for the same name: verifying it takes as long as
-// verifying hashes takes in this instance, whatever system they are from (SEC-170).
-func (q *Queries) TryPassword(ctx context.Context, db DBTX, arg TryPasswordParams) (TryPasswordRow, error) {
-	row := db.QueryRow(ctx, tryPassword,
-		arg.InstanceID,
-		arg.ID,
-		arg.Name,
-		arg.Now,
-		arg.PeriodEnd,
-		arg.Browser,
-		arg.AttemptsLimit,
-	)
-	var i TryPasswordRow
-	err := row.Scan(&i.Counted, &i.Comparable, &i.PasswordHash)
-	return i, err
-}
-
-const uncountPassword = `-- name: UncountPassword :exec
-WITH of_browser AS (
-    UPDATE browser_tries b SET attempts = greatest(b.attempts - 1, 0) WHERE b.instance_id = $1 AND b.user_id = $2 AND b.browser = $3::text
-)
-UPDATE users u SET failed_password_attempts = greatest(u.failed_password_attempts - 1, 0) WHERE u.instance_id = $1 AND u.id = $2 AND $3 = ''
-`
-
-type UncountPasswordParams struct {
-	InstanceID string      `db:"instance_id"`
-	ID         string      `db:"id"`
-	Browser    interface{} `db:"browser"`
-}
-
-// Takes back the count of a password that was not compared after all.
-func (q *Queries) UncountPassword(ctx context.Context, db DBTX, arg UncountPasswordParams) error {
-	_, err := db.Exec(ctx, uncountPassword, arg.InstanceID, arg.ID, arg.Browser)
-	return err
 }

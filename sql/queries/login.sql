@@ -1,6 +1,7 @@
 -- name: BrowserSessions :many
 -- The sessions of a browser, by the hashes of their tokens, with what decides
--- whether they are complete and what the pages show of their users.
+-- whether they are complete and what the pages show of their users. However old the plan,
+-- token_key has the sessions found by the index of that, and LIMIT the others by those.
 SELECT s.id, s.token_hash, s.user_id::text AS user_id, u.org_id::text AS org_id, u.display_name,
     (u.username || coalesce('@' || d.domain, ''))::text AS login_name,
     (u.user_type = 1 AND u.state = 1 AND o.state = 1)::bool AS is_active,
@@ -11,14 +12,14 @@ SELECT s.id, s.token_hash, s.user_id::text AS user_id, u.org_id::text AS org_id,
     s.totp_verified_at, s.otp_sms_verified_at, s.otp_email_verified_at,
     coalesce(f.has_totp, false)::bool AS has_totp, coalesce(f.sms_address, '')::text AS sms_address, coalesce(f.email_address, '')::text AS email_address
 FROM sessions s
-JOIN users u ON u.instance_id = s.instance_id AND u.id = s.user_id
-JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
+CROSS JOIN LATERAL (SELECT * FROM users n WHERE n.instance_id = s.instance_id AND n.id = s.user_id LIMIT 1) u
+CROSS JOIN LATERAL (SELECT g.state FROM organizations g WHERE g.instance_id = u.instance_id AND g.id = u.org_id LIMIT 1) o
 LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
 LEFT JOIN LATERAL (
     SELECT bool_or(a.type = 1) AS has_totp, (array_agg(a.address ORDER BY a.creation_date, a.id) FILTER (WHERE a.type = 2))[1] AS sms_address,
         (array_agg(a.address ORDER BY a.creation_date, a.id) FILTER (WHERE a.type = 3))[1] AS email_address
     FROM authenticators a WHERE a.instance_id = s.instance_id AND a.user_id = s.user_id AND a.is_verified) f ON true
-WHERE s.instance_id = @instance_id AND s.token_hash = ANY(@hashes::bytea[]) AND (s.expiration_date IS NULL OR s.expiration_date > @now::timestamptz);
+WHERE s.instance_id = @instance_id AND token_key(s.token_hash) = ANY(@hashes::bytea[]) AND (s.expiration_date IS NULL OR s.expiration_date > @now::timestamptz);
 
 -- name: ExtendSession :exec
 -- A session that is used lives on; the time it was extended to says when the next
@@ -32,7 +33,7 @@ WHERE instance_id = @instance_id AND id = @id AND expiration_date < @due::timest
 -- sign in now, and only where the login is restricted to. One statement for every name,
 -- so that it takes the same time (SEC-170).
 SELECT named.rank::int AS rank, u.id, u.org_id::text AS org_id, u.display_name, u.preferred_language,
-    u.email, u.is_email_verified, u.generation, (u.username || coalesce('@' || d.domain, ''))::text AS login_name
+    u.email, u.is_email_verified, u.generation, coalesce(u.password_hash, '')::text AS password_hash, (u.username || coalesce('@' || d.domain, ''))::text AS login_name
 FROM (
     SELECT 1 AS rank, n.id FROM users n WHERE n.instance_id = @instance_id AND n.username_folded = @username_folded::text AND n.org_id = (
         SELECT dn.org_id FROM domains dn WHERE dn.instance_id = @instance_id AND dn.domain = @domain::text AND dn.org_id IS NOT NULL AND dn.is_verified)

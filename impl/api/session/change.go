@@ -40,22 +40,32 @@ func (s *Service) apply(ctx context.Context, tx pgx.Tx, draft *resource.Draft[ro
 				return nil, err
 			}
 		}
+	}
+	if err := s.fill(ctx, draft, p, in); err != nil {
+		return nil, err
+	}
+	if err := draft.Store(ctx, tx); err != nil {
+		return nil, err
+	}
+	return s.challenge(ctx, tx, session, in.GetChallenges())
+}
+
+// fill makes the steps of a draft of what was proven and what a call wants.
+func (s *Service) fill(ctx context.Context, draft *resource.Draft[row, storage.Sessions], p *proven, in change) error {
+	for _, step := range p.steps {
 		// A copy: a transaction that is run again fills it anew.
 		draft.Change(ctx, proto.CloneOf(step.payload), step.set)
 	}
-	metadata, err := merge(metadataOf(session), in.GetMetadata())
+	metadata, err := merge(metadataOf(draft.Row), in.GetMetadata())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	draft.Change(ctx, &eventv1.SessionMetadataSet{}, func(session *row) { session.Metadata = metadata })
 	if in.GetLifetime() != nil {
 		end := s.Now().Add(in.GetLifetime().AsDuration()).Truncate(time.Microsecond)
 		draft.Change(ctx, &eventv1.SessionLifetimeSet{}, func(session *row) { session.ExpirationDate = &end })
 	}
-	if err := draft.Store(ctx, tx); err != nil {
-		return nil, err
-	}
-	return s.challenge(ctx, tx, session, in.GetChallenges())
+	return nil
 }
 
 // challenge makes the codes that a call wants.

@@ -43,9 +43,30 @@ func failed(err error) error {
 
 // proven is what the checks of a call have found to be right.
 type proven struct {
-	user  *db.LoginUserRow // of the session, when it is about one
-	isNew bool             // the session did not know the user before
-	steps []step
+	user     *db.LoginUserRow // of the session, when it is about one
+	isNew    bool             // the session did not know the user before
+	steps    []step
+	password *user.Right // that was compared and has to be judged still
+}
+
+// onlyPassword reports whether nothing was proven besides the user and a password.
+func (p *proven) onlyPassword() bool {
+	for _, step := range p.steps {
+		switch step.payload.(type) {
+		case *eventv1.SessionUserChecked, *eventv1.SessionPasswordChecked:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// done follows a session that was stored.
+func (p *proven) done(ctx context.Context) error {
+	if p.password == nil {
+		return nil
+	}
+	return p.password.Improve(ctx)
 }
 
 // step writes one proof into a session.
@@ -55,9 +76,15 @@ type step struct {
 	set     func(*row)
 }
 
+// Attempt is who tries a password, and what the pages have read of whom already.
+type Attempt struct {
+	user.Attempt
+	User *db.LoginUserRow
+}
+
 // check checks what a call says to prove, in order; the first failure ends it. It
 // counts failures for good, whatever becomes of the call.
-func (s *Service) check(ctx context.Context, session *row, checks *sessionv3.Checks, by user.Attempt) (*proven, error) {
+func (s *Service) check(ctx context.Context, session *row, checks *sessionv3.Checks, by Attempt) (*proven, error) {
 	if s.expired(session) {
 		return nil, errExpired()
 	}
@@ -72,10 +99,18 @@ func (s *Service) check(ctx context.Context, session *row, checks *sessionv3.Che
 		return p, nil
 	}
 	if checks.GetPassword() != nil {
-		if err := s.checkPassword(ctx, session.InstanceID, p.user.ID, user.Attempt{Name: p.user.ID, Browser: by.Browser}, checks.GetPassword().GetPassword()); err != nil {
+		by.InstanceID, by.UserID, by.Hash = session.InstanceID, p.user.ID, p.user.PasswordHash
+		right, err := s.checkPassword(ctx, by, checks.GetPassword().GetPassword())
+		if err != nil {
 			return nil, err
 		}
-		p.steps = append(p.steps, s.passwordStep())
+		step := s.passwordStep()
+		if checks.GetTotp() == nil && checks.GetOtpSms() == nil && checks.GetOtpEmail() == nil {
+			step.use = func(ctx context.Context, tx pgx.Tx) error { return s.judged(ctx, right.Accept(ctx, tx)) }
+		} else if err := s.judged(ctx, right.Accept(ctx, s.DB.Conn())); err != nil { // what comes next would tell that it was right
+			return nil, err
+		}
+		p.password, p.steps = right, append(p.steps, step)
 	}
 	return p, failed(s.checkCodes(ctx, session, checks, p))
 }
@@ -133,7 +168,7 @@ func errNoUser() error {
 }
 
 // checkUser finds the user of a session, who must be able to sign in now.
-func (s *Service) checkUser(ctx context.Context, session *row, checks *sessionv3.Checks, p *proven, by user.Attempt) error {
+func (s *Service) checkUser(ctx context.Context, session *row, checks *sessionv3.Checks, p *proven, by Attempt) error {
 	named := checks.GetUser()
 	params := db.LoginUserParams{InstanceID: policy.CallFrom(ctx).Context.InstanceID}
 	switch {
@@ -152,11 +187,11 @@ func (s *Service) checkUser(ctx context.Context, session *row, checks *sessionv3
 	default:
 		return nil
 	}
-	found, err := s.queries.LoginUser(ctx, s.DB.Conn(), params)
+	found, err := s.userOf(ctx, params, by)
 	if store.NoRow(err) {
 		if checks.GetPassword() != nil { // as long as with a user, and refused under load like one
-			by.Name = cmp.Or(by.Name, named.GetLoginName(), params.ID)
-			err = s.checkPassword(ctx, params.InstanceID, "", by, checks.GetPassword().GetPassword())
+			by.InstanceID, by.UserID, by.Name = params.InstanceID, "", cmp.Or(by.Name, named.GetLoginName(), params.ID)
+			_, err = s.checkPassword(ctx, by, checks.GetPassword().GetPassword())
 		}
 		if err == nil || store.NoRow(err) {
 			err = errCheck
@@ -179,19 +214,38 @@ func errUserKnown() error {
 	return fault.New(fault.FailedPrecondition, "USER_KNOWN", "the session has its user already").On("session.checks.user")
 }
 
-// checkPassword compares a password. That there were too many before is for the pages to
-// know; on the wire it is a failure like others.
-func (s *Service) checkPassword(ctx context.Context, instanceID, userID string, by user.Attempt, password string) error {
-	right, err := s.users.CheckPassword(ctx, instanceID, userID, by, password)
+// userOf reads a user; the pages have done so when they looked whom a name means.
+func (s *Service) userOf(ctx context.Context, params db.LoginUserParams, by Attempt) (db.LoginUserRow, error) {
+	if by.User != nil && by.User.ID == params.ID {
+		return *by.User, nil
+	}
+	if params.ID == "" && params.Domain == "" { // nobody is called like that
+		return db.LoginUserRow{}, pgx.ErrNoRows
+	}
+	return s.queries.LoginUser(ctx, s.DB.Conn(), params)
+}
+
+// checkPassword compares a password, which is judged when it is used.
+func (s *Service) checkPassword(ctx context.Context, by Attempt, password string) (*user.Right, error) {
+	right, err := s.users.CheckPassword(ctx, by.Attempt, password)
+	if right == nil && err == nil {
+		err = errCheck
+		s.Telemetry.Login(ctx, "password", false)
+	} else if errors.Is(err, user.ErrTooMany) {
+		err = s.judged(ctx, err)
+	}
+	return right, err
+}
+
+// judged tells of a password what it was judged to be. That there were too many before is for
+// the pages to know; on the wire it is a failure like others.
+func (s *Service) judged(ctx context.Context, err error) error {
 	tooMany := errors.Is(err, user.ErrTooMany)
 	if err == nil || tooMany {
-		s.Telemetry.Login(ctx, "password", right && userID != "")
+		s.Telemetry.Login(ctx, "password", err == nil)
 	}
 	if tooMany {
 		return newErrCheck().Because(err)
-	}
-	if err == nil && !right {
-		return errCheck
 	}
 	return err
 }

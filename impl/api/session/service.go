@@ -56,11 +56,11 @@ func (s *Service) In(tx pgx.Tx) *Service { return New(s.Env.In(tx), s.factors, s
 
 // CreateSession creates a session with what is proven at once.
 func (s *Service) CreateSession(ctx context.Context, req *sessionv3.CreateSessionRequest) (*sessionv3.CreateSessionResponse, error) {
-	return s.CreateSessionBy(ctx, req, user.Attempt{})
+	return s.CreateSessionBy(ctx, req, Attempt{})
 }
 
 // CreateSessionBy is CreateSession for the pages, which know who tries.
-func (s *Service) CreateSessionBy(ctx context.Context, req *sessionv3.CreateSessionRequest, by user.Attempt) (*sessionv3.CreateSessionResponse, error) {
+func (s *Service) CreateSessionBy(ctx context.Context, req *sessionv3.CreateSessionRequest, by Attempt) (*sessionv3.CreateSessionResponse, error) {
 	session := s.begin(ctx, req.GetSession())
 	proven, err := s.check(ctx, session, req.GetSession().GetChecks(), by)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Service) CreateSessionBy(ctx context.Context, req *sessionv3.CreateSess
 // its own hash would tell nothing, and takes too long for a transaction.
 func (s *Service) CreateProven(ctx context.Context, in *sessionv3.Session) (*sessionv3.CreateSessionResponse, error) {
 	session := s.begin(ctx, in)
-	proven, err := s.check(ctx, session, in.GetChecks(), user.Attempt{})
+	proven, err := s.check(ctx, session, in.GetChecks(), Attempt{})
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (s *Service) CreateProven(ctx context.Context, in *sessionv3.Session) (*ses
 // caller has made sure of: in names the user.
 func (s *Service) CreateByIntent(ctx context.Context, in *sessionv3.Session, intent Intent) (*sessionv3.CreateSessionResponse, error) {
 	session := s.begin(ctx, in)
-	proven, err := s.check(ctx, session, in.GetChecks(), user.Attempt{})
+	proven, err := s.check(ctx, session, in.GetChecks(), Attempt{})
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (s *Service) CreateByIntent(ctx context.Context, in *sessionv3.Session, int
 
 // PatchByIntent is PatchSession for who signed in with an identity provider.
 func (s *Service) PatchByIntent(ctx context.Context, req *sessionv3.PatchSessionRequest, intent Intent) (*sessionv3.PatchSessionResponse, error) {
-	return s.patch(ctx, req, user.Attempt{}, &intent)
+	return s.patch(ctx, req, Attempt{}, &intent)
 }
 
 // begin returns a session that is not stored yet.
@@ -110,6 +110,9 @@ func (s *Service) begin(ctx context.Context, in *sessionv3.Session) *row {
 // create stores a session with what was proven.
 func (s *Service) create(ctx context.Context, session *row, p *proven, in *sessionv3.Session) (*sessionv3.CreateSessionResponse, error) {
 	res := &sessionv3.CreateSessionResponse{}
+	if p.password != nil && p.onlyPassword() && in.GetChallenges() == nil {
+		return res, s.createAtOnce(ctx, session, p, in, res)
+	}
 	err := s.DB.InTx(ctx, func(tx pgx.Tx) (err error) {
 		if err := s.hold(ctx, tx, session.InstanceID, p); err != nil {
 			return err
@@ -121,21 +124,66 @@ func (s *Service) create(ctx context.Context, session *row, p *proven, in *sessi
 		res.Details = s.sessions.Details(&made)
 		return err
 	})
+	if err == nil {
+		err = p.done(ctx)
+	}
 	return res, failed(err)
+}
+
+// createAtOnce stores a session in which a user and a password were proven, as most are
+// begun: one statement, which judges the password.
+func (s *Service) createAtOnce(ctx context.Context, made *row, p *proven, in *sessionv3.Session, res *sessionv3.CreateSessionResponse) error {
+	res.SessionToken, made.TokenHash = newToken()
+	draft := s.sessions.New(ctx, made, &eventv1.SessionAdded{})
+	if err := s.fill(ctx, draft, p, in); err != nil {
+		return err
+	}
+	events, err := draft.Steps()
+	if err != nil {
+		return err
+	}
+	params := db.BeginSessionParams{
+		InstanceID: made.InstanceID, ID: made.ID, UserID: p.user.ID, OrgID: p.user.OrgID, Generation: p.user.Generation, Creator: made.Creator,
+		TokenHash: made.TokenHash, ExpirationDate: made.ExpirationDate, FingerprintID: made.FingerprintID, Ip: made.Ip, Description: made.Description,
+		Metadata: made.Metadata, UserVerifiedAt: *made.UserVerifiedAt, PasswordVerifiedAt: *made.PasswordVerifiedAt,
+		CreationDate: made.CreationDate, ChangeDate: made.ChangeDate,
+	}
+	p.password.Judged(&params)
+	for i := range events {
+		e := events[i].Record(ctx)
+		params.EventTypes, params.Payloads = append(params.EventTypes, e.EventType), append(params.Payloads, string(e.Payload))
+		params.OwnerTypes, params.OwnerIds = append(params.OwnerTypes, e.OwnerType), append(params.OwnerIds, e.OwnerID)
+		params.CreatedAts = append(params.CreatedAts, e.At)
+		params.ClientAddress, params.Traceparent = e.ClientAddress, e.Traceparent
+	}
+	begun, err := s.queries.BeginSession(ctx, s.DB.Conn(), params)
+	switch {
+	case err != nil:
+		return err
+	case begun.Spent:
+		return s.judged(ctx, user.ErrTooMany)
+	case begun.Sequence == 0: // what was proven ended meanwhile
+		return errCheck
+	}
+	s.DB.Committed()
+	made.Sequence = begun.Sequence
+	res.Details = s.sessions.Details(made)
+	_ = s.judged(ctx, nil)
+	return p.done(ctx)
 }
 
 // PatchSession adds to a session and gives it a new token. Of parallel patches
 // with one token, one finds it good.
 func (s *Service) PatchSession(ctx context.Context, req *sessionv3.PatchSessionRequest) (*sessionv3.PatchSessionResponse, error) {
-	return s.PatchSessionBy(ctx, req, user.Attempt{})
+	return s.PatchSessionBy(ctx, req, Attempt{})
 }
 
 // PatchSessionBy is PatchSession for the pages, which know who tries.
-func (s *Service) PatchSessionBy(ctx context.Context, req *sessionv3.PatchSessionRequest, by user.Attempt) (*sessionv3.PatchSessionResponse, error) {
+func (s *Service) PatchSessionBy(ctx context.Context, req *sessionv3.PatchSessionRequest, by Attempt) (*sessionv3.PatchSessionResponse, error) {
 	return s.patch(ctx, req, by, nil)
 }
 
-func (s *Service) patch(ctx context.Context, req *sessionv3.PatchSessionRequest, by user.Attempt, intent *Intent) (*sessionv3.PatchSessionResponse, error) {
+func (s *Service) patch(ctx context.Context, req *sessionv3.PatchSessionRequest, by Attempt, intent *Intent) (*sessionv3.PatchSessionResponse, error) {
 	in := req.GetSession()
 	session, err := s.sessions.Get(ctx, req.GetId())
 	if err != nil {
@@ -169,6 +217,9 @@ func (s *Service) patch(ctx context.Context, req *sessionv3.PatchSessionRequest,
 		res.Details = s.sessions.Details(session)
 		return err
 	})
+	if err == nil {
+		err = proven.done(ctx)
+	}
 	return res, failed(err)
 }
 

@@ -197,7 +197,7 @@ func TestREL027_FailedPasswordsAreAllCounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	failures := func() (n int) {
-		if err := w.db.Pool.QueryRow(t.Context(), "SELECT failed_password_attempts FROM users WHERE id = $1", w.users["alice"].ID).Scan(&n); err != nil {
+		if err := w.db.Pool.QueryRow(t.Context(), "SELECT coalesce(sum(attempts), 0) FROM browser_tries WHERE user_id = $1 AND browser = ''", w.users["alice"].ID).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -229,7 +229,7 @@ func TestSEC176_TriesOfPasswordsEnd(t *testing.T) {
 		looked += counts["CHECK_FAILED"]
 	}
 	var n int
-	if err := w.db.Pool.QueryRow(t.Context(), "SELECT failed_password_attempts FROM users WHERE id = $1", w.users["alice"].ID).Scan(&n); err != nil || n != 10 {
+	if err := w.db.Pool.QueryRow(t.Context(), "SELECT coalesce(sum(attempts), 0) FROM browser_tries WHERE user_id = $1 AND browser = ''", w.users["alice"].ID).Scan(&n); err != nil || n != 10 {
 		t.Errorf("%d were compared, want 10 (%v)", n, err)
 	}
 	w.want("CHECK_FAILED", "POST", sessions, guess, "correct horse")
@@ -466,7 +466,7 @@ func TestREL027_NoTryBeyondTheTenthIsLookedAtAHundredTimes(t *testing.T) {
 			return w.call(node, "owner", "POST", sessions, fmt.Sprintf(guess, fmt.Sprint("wrong", i)))
 		})
 		var n int
-		if err := w.db.Pool.QueryRow(t.Context(), "SELECT failed_password_attempts FROM users WHERE id = $1", w.users["alice"].ID).Scan(&n); err != nil {
+		if err := w.db.Pool.QueryRow(t.Context(), "SELECT coalesce(sum(attempts), 0) FROM browser_tries WHERE user_id = $1 AND browser = ''", w.users["alice"].ID).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		if looked := counts["CHECK_FAILED"]; n != min(looked, 10) || counts[""] != 0 {
@@ -490,5 +490,47 @@ func TestSEC176_RightPasswordsDoNotUseUpTheTries(t *testing.T) {
 	})
 	if counts[""] != 40 {
 		t.Errorf("40 right passwords: %v", counts)
+	}
+}
+
+// TestREL027_ASessionOfAUserWhoIsDeletedIsRemoved: no key of the table refers to users or
+// instances, which every log-in would lock; those who are deleted take their sessions along,
+// with events, also one that is begun at the same time.
+func TestREL027_ASessionOfAUserWhoIsDeletedIsRemoved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const in = `{"checks":{"user":{"loginName":"alice@a.example"},"password":{"password":"correct horse"}}}`
+	w.want("", "POST", sessions, in)
+	begun := make(chan map[string]int)
+	go func() {
+		begun <- w.count(8, func(node, _ int) (int, string, map[string]any) { return w.call(node, "owner", "POST", sessions, in) })
+	}()
+	w.want("", "DELETE", "/resources"+w.user("alice"), "")
+	for reason := range <-begun {
+		if reason != "" && reason != "CHECK_FAILED" && reason != "OVERLOADED" {
+			t.Errorf("a session that was begun meanwhile: %s", reason)
+		}
+	}
+	value := func(sql string, args ...any) (n int) {
+		if err := w.db.Pool.QueryRow(t.Context(), sql, args...).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := value("SELECT count(*) FROM sessions WHERE user_id = $1", w.users["alice"].ID); n != 0 {
+		t.Errorf("%d sessions are left", n)
+	}
+	added, ended := value("SELECT count(*) FROM events WHERE event_type = 'session.user.checked' AND owner_id = $1", w.users["alice"].OrgID), value("SELECT count(*) FROM events WHERE event_type = 'session.terminated'")
+	if added == 0 || ended != added {
+		t.Errorf("%d sessions were begun, %d have an event that says that they ended", added, ended)
+	}
+	// Of an instance, too, and those of nobody.
+	w.want("", "POST", sessions, `{}`)
+	w.want("", "POST", sessions, strings.Replace(in, "alice", "bob", 1))
+	if _, err := w.db.Pool.Exec(t.Context(), "DELETE FROM instances WHERE id = $1", w.users["bob"].InstanceID); err != nil {
+		t.Fatal(err)
+	}
+	if n := value("SELECT count(*) FROM sessions"); n != 0 {
+		t.Errorf("%d sessions are left of an instance", n)
 	}
 }

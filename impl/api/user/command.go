@@ -17,7 +17,7 @@ import (
 // In returns the service within a transaction: what it does happens when that commits.
 func (s *Service) In(tx pgx.Tx) *Service {
 	bound := New(s.Env.In(tx))
-	bound.MaxHashCost, bound.inLine = s.MaxHashCost, s.inLine
+	bound.MaxHashCost = s.MaxHashCost
 	return bound
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -60,14 +61,12 @@ func TestSEC170_ANameThatNobodyHasTakesAsLongAsOneOfOurs(t *testing.T) {
 	w := newWorld(t)
 	const foreign, password = "$1$saltsalt$RnnG5UBrMMkGcFFQvVFXK1", "Correct horse 1"
 	instance, now := w.users["ada"].InstanceID, time.Now()
-	try := func(id, name string) db.TryPasswordRow {
-		row, err := db.New().TryPassword(t.Context(), w.db.Pool, db.TryPasswordParams{
-			InstanceID: instance, ID: id, Name: name, Now: now, PeriodEnd: now.Add(time.Minute), AttemptsLimit: 3,
-		})
+	decoy := func(name string) string {
+		hash, err := db.New().PasswordDecoy(t.Context(), w.db.Pool, db.PasswordDecoyParams{InstanceID: instance, Name: name})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return row
+		return hash
 	}
 	exec := func(sql string, args ...any) {
 		if _, err := w.db.Pool.Exec(t.Context(), sql, args...); err != nil {
@@ -75,18 +74,18 @@ func TestSEC170_ANameThatNobodyHasTakesAsLongAsOneOfOurs(t *testing.T) {
 		}
 	}
 	exec("UPDATE users SET password_hash = NULL WHERE instance_id = $1", instance)
-	if got := try("", "nobody"); got.PasswordHash != "" {
+	if got := decoy("nobody"); got != "" {
 		t.Errorf("where nobody has a password: got %v", got)
 	}
 	exec("UPDATE users SET password_hash = $2 WHERE id = $1", w.users["ada"].ID, foreign)
 	for i := range 20 {
-		if got := try("", fmt.Sprint("nobody", i)); got != (db.TryPasswordRow{PasswordHash: foreign}) {
+		if got := decoy(fmt.Sprint("nobody", i)); got != foreign {
 			t.Errorf("got %v", got)
 		}
 	}
 	service := user.New(resource.Env{DB: w.db, Now: func() time.Time { return now }})
 	for name, check := range map[string][2]string{"of nobody": {"", "nobody"}, "of somebody without one": {w.users["owner"].ID, "owner"}} {
-		if right, err := service.CheckPassword(t.Context(), instance, check[0], user.Attempt{Name: check[1]}, password); right || err != nil {
+		if right, err := service.CheckPassword(t.Context(), user.Attempt{InstanceID: instance, UserID: check[0], Name: check[1]}, password); right != nil || err != nil {
 			t.Errorf("the password %s is that of somebody else: %v, %v", name, right, err)
 		}
 	}
@@ -98,21 +97,64 @@ func TestSEC170_ANameThatNobodyHasTakesAsLongAsOneOfOurs(t *testing.T) {
 	seen := map[string]int{}
 	for i := range 100 {
 		name := fmt.Sprint("nobody", i)
-		first := try("", name)
-		if again := try("", name); again != first {
+		first := decoy(name)
+		if again := decoy(name); again != first {
 			t.Errorf("%s: %v and %v", name, first, again)
 		}
-		seen[first.PasswordHash]++
+		seen[first]++
 	}
 	if seen["other0"] == 0 || seen["other1"] == 0 {
 		t.Errorf("names take as long as %v", seen)
 	}
-	// Who has no try left takes as long as before.
-	for range 4 {
-		try(w.users["ada"].ID, "ada")
+}
+
+// Beyond the last try nobody learns whether a password was right: neither who compares it
+// before the tries are used up nor who does afterwards.
+func TestSEC176_ARightPasswordIsJudgedWhenItIsUsed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const hash, password = "$1$saltsalt$RnnG5UBrMMkGcFFQvVFXK1", "Correct horse 1"
+	now := time.Now()
+	service := user.New(resource.Env{DB: w.db, Now: func() time.Time { return now }})
+	by := user.Attempt{InstanceID: w.users["ada"].InstanceID, UserID: w.users["ada"].ID, Hash: hash}
+	early, err := service.CheckPassword(t.Context(), by, password)
+	if err != nil || early == nil {
+		t.Fatalf("the right one: %v", err)
 	}
-	if got := try(w.users["ada"].ID, "ada"); got != (db.TryPasswordRow{PasswordHash: foreign}) {
-		t.Errorf("without a try: %v", got)
+	told := make(chan error, 30)
+	for range cap(told) {
+		go func() {
+			_, err := service.CheckPassword(t.Context(), by, "wrong")
+			told <- err
+		}()
+	}
+	wrong := 0
+	for range cap(told) {
+		if err := <-told; err == nil {
+			wrong++
+		} else if !errors.Is(err, user.ErrTooMany) {
+			t.Fatal(err)
+		}
+	}
+	if wrong != 10 {
+		t.Errorf("%d of 30 parallel guesses learnt that they are wrong, want 10", wrong)
+	}
+	late, err := service.CheckPassword(t.Context(), by, password)
+	if err != nil || late == nil {
+		t.Fatalf("the right one: %v", err)
+	}
+	for name, right := range map[string]*user.Right{"compared before": early, "compared after": late} {
+		if err := right.Accept(t.Context(), w.db.Pool); !errors.Is(err, user.ErrTooMany) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	now = now.Add(11 * time.Minute)
+	if err := late.Accept(t.Context(), w.db.Pool); err != nil {
+		t.Errorf("when the period is over: %v", err)
+	}
+	by.Browser = "known"
+	if right, err := service.CheckPassword(t.Context(), by, password); err != nil || right.Accept(t.Context(), w.db.Pool) != nil {
+		t.Errorf("a browser that has signed the user in before: %v", err)
 	}
 }
 

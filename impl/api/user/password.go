@@ -88,7 +88,10 @@ func (s *Service) SetPasswordKeeping(ctx context.Context, req *userv3.SetPasswor
 			return fault.New(fault.FailedPrecondition, "PASSWORD_CHANGED", "the password was changed meanwhile")
 		}
 		now.PasswordHash, now.PasswordChanged = user.PasswordHash, user.PasswordChanged
-		now.PasswordChangeRequired, now.FailedPasswordAttempts = req.GetNewPassword().GetChangeRequired(), 0
+		now.PasswordChangeRequired = req.GetNewPassword().GetChangeRequired()
+		if err := s.queries.ForgivePasswords(ctx, tx, db.ForgivePasswordsParams{InstanceID: now.InstanceID, ID: now.ID}); err != nil {
+			return err
+		}
 		return signout.Elsewhere(ctx, tx, s.Now(), now.InstanceID, now.ID, sessionID)
 	})
 	return &userv3.SetPasswordResponse{Details: details}, err
@@ -111,8 +114,15 @@ func (s *Service) maySetPassword(ctx context.Context, user *db.UserRow, password
 	if password.CurrentPassword == nil {
 		return nil
 	}
-	matches, err := s.CheckPassword(ctx, user.InstanceID, user.ID, Attempt{Name: user.ID}, password.GetCurrentPassword())
-	if err == nil && !matches || errors.Is(err, ErrTooMany) {
+	by := Attempt{InstanceID: user.InstanceID, UserID: user.ID}
+	if user.PasswordHash != nil {
+		by.Hash = *user.PasswordHash
+	}
+	right, err := s.CheckPassword(ctx, by, password.GetCurrentPassword())
+	if right != nil {
+		err = right.Accept(ctx, s.DB.Conn())
+	}
+	if err == nil && right == nil || errors.Is(err, ErrTooMany) {
 		err = fault.Invalid("WRONG_PASSWORD", field, "is not the password")
 	}
 	return err

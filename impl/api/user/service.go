@@ -35,7 +35,6 @@ type Service struct {
 	// multiple of one of ours; 0 is secret.DefaultMaxCost.
 	MaxHashCost float64
 
-	inLine   *lines
 	queries  *db.Queries
 	users    *resource.Table[db.UserRow, storage.Users]
 	metadata *resource.Table[db.UserMetadatum, storage.UserMetadata]
@@ -58,7 +57,6 @@ const (
 func New(env resource.Env) *Service {
 	return &Service{
 		Env: env, queries: db.New(),
-		inLine:   &lines{waiting: map[string]*line{}},
 		users:    resource.New(env, storage.Users{}, nil),
 		metadata: resource.New(env, storage.UserMetadata{}, nil),
 		tokens:   resource.New(env, storage.PersonalAccessTokens{}, nil),

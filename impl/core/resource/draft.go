@@ -33,8 +33,13 @@ func (t *Table[R, M]) Edit(row *R) *Draft[R, M] { return &Draft[R, M]{Row: row, 
 
 func (d *Draft[R, M]) step(ctx context.Context, payload event.Payload, old *R) {
 	d.err = errors.Join(d.err, d.table.model.Record(payload, old, d.Row))
-	d.steps = append(d.steps, d.table.event(ctx, d.Row, payload))
+	made := d.table.event(ctx, d.Row, payload)
+	made.Origin = event.OriginOf(ctx)
+	d.steps = append(d.steps, made)
 }
+
+// Steps returns the events of a draft that is stored by a statement of its own.
+func (d *Draft[R, M]) Steps() ([]event.Event, error) { return d.steps, d.err }
 
 // Change makes one step, which is none when it changes nothing. The fields of payload that
 // are columns are set where those changed.

@@ -137,6 +137,7 @@ func (c Config) open(ctx context.Context, conns int, params map[string]string) (
 	}
 	config.MaxConns = int32(conns)
 	config.ConnConfig.Tracer = c.Statements
+	config.AfterConnect = withTexts
 	config.MaxConnLifetime = maxConnAge
 	config.MaxConnLifetimeJitter = maxConnAge / 10
 	set := config.ConnConfig.RuntimeParams

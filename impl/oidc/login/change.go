@@ -4,7 +4,7 @@ import (
 	"time"
 
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
-	"github.com/writ-id/writ/impl/api/user"
+	"github.com/writ-id/writ/impl/api/session"
 	"github.com/writ-id/writ/impl/oidc/login/password"
 )
 
@@ -38,7 +38,7 @@ func takeChange(v *visit) error {
 	if wrong != password.Right {
 		return changeForm(v, k, mistakesOf(wrong))
 	}
-	if _, err := patchSession(v, k, &sessionv3.PatchSession{Checks: checkPassword(chosen)}, user.Attempt{}); err != nil {
+	if _, err := patchSession(v, k, &sessionv3.PatchSession{Checks: checkPassword(chosen)}, session.Attempt{}); err != nil {
 		return err
 	}
 	return v.advance()

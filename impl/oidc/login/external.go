@@ -61,12 +61,15 @@ func (v *visit) discover(name string) error {
 	if at < 0 || v.flow.GetOrgId() != "" {
 		return nil
 	}
-	owner, err := v.queries.OrgByDomain(v.r.Context(), v.DB.Pool, db.OrgByDomainParams{InstanceID: v.instance.ID, Domain: strings.ToLower(name[at+1:])})
-	if err == nil {
-		v.flow.DomainOrgId = owner
-	} else if store.NoRow(err) {
-		err = nil
-	}
+	domain := strings.ToLower(name[at+1:])
+	owner, err := v.domains.Get(v.r.Context(), v.instance.ID+"\x00"+domain, func(ctx context.Context) (string, error) {
+		owner, err := v.queries.OrgByDomain(ctx, v.DB.Pool, db.OrgByDomainParams{InstanceID: v.instance.ID, Domain: domain})
+		if store.NoRow(err) {
+			err = nil
+		}
+		return owner, err
+	})
+	v.flow.DomainOrgId = owner
 	return err
 }
 

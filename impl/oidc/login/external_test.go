@@ -388,6 +388,7 @@ func TestSEC202_AProviderOfAnOrganizationSpeaksForThatOnly(t *testing.T) {
 		t.Error("it is not offered to those of the domain")
 	}
 	h.exec("UPDATE domains SET is_verified = false, is_primary = false WHERE domain = 'o.example'")
+	h.Forget()
 	if b = h.browser().open("/begin").send("loginName", "x@o.example"); strings.Contains(b.body, idp) {
 		t.Error("an unverified domain leads to it")
 	}

@@ -10,7 +10,7 @@ import (
 
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
 	"github.com/writ-id/writ/impl/api/authenticator"
-	"github.com/writ-id/writ/impl/api/user"
+	"github.com/writ-id/writ/impl/api/session"
 )
 
 // factorPage is the page of one kind of second factor.
@@ -80,7 +80,7 @@ func takeFactor(v *visit, f factorPage) error {
 	}
 	right := false
 	if len(code) == f.digits { // what has another length is no guess
-		if right, err = patchSession(v, k, &sessionv3.PatchSession{Checks: f.check(code)}, user.Attempt{}); err != nil {
+		if right, err = patchSession(v, k, &sessionv3.PatchSession{Checks: f.check(code)}, session.Attempt{}); err != nil {
 			return err
 		}
 	}
@@ -115,7 +115,7 @@ func challenge(v *visit, k *browserSession, path string) error {
 	default:
 		return nil
 	}
-	_, err := patchSession(v, k, &sessionv3.PatchSession{Challenges: want}, user.Attempt{})
+	_, err := patchSession(v, k, &sessionv3.PatchSession{Challenges: want}, session.Attempt{})
 	if err == nil {
 		v.flow.Notice = "sent"
 	}

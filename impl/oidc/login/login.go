@@ -123,6 +123,8 @@ type Pages struct {
 	registrations *registration.Service
 	buttons       *cache.Cache[string, []button] // of the same
 	scenes        *cache.Cache[string, *scene]   // of instances and organizations
+	domains       *cache.Cache[string, string]   // whose a verified domain is
+	sheets        sheets
 }
 
 // New returns Pages over c.
@@ -135,6 +137,7 @@ func New(c Config) *Pages {
 		registrations: registration.New(registration.Config{Env: c.Env, Roles: c.Roles, Sessions: c.Sessions, Users: c.Users, Links: c.Links, Codes: codes}),
 		buttons:       cache.New[string, []button](func(id string) string { return id }),
 		scenes:        cache.New[string, *scene](func(id string) string { return id }),
+		domains:       cache.New[string, string](func(id string) string { return id }),
 	}
 }
 

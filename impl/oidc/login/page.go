@@ -73,6 +73,7 @@ type page struct {
 	Received        string   // the address that is not registered
 	Registered      []string // those that are
 	Nonce           string
+	flow, who       string      // what a sheet is filled with
 	Reveal          template.JS // shows passwords; only on pages that have some
 }
 
@@ -140,15 +141,18 @@ func (v *visit) render(p *page, mistakes []mistake) error {
 	if err != nil {
 		return err
 	}
-	p.Flow, p.Title = sealed, v.words.title(p.Head, hostOf(v.r))
+	p.flow, p.who, p.Flow, p.Title = sealed, p.Who, flowMark, v.words.title(p.Head, hostOf(v.r))
+	if p.Who != "" {
+		p.Who = whoMark
+	}
 	if v.flow.GetRequest() != "" {
 		p.Cancel = v.link("cancel", pathCancel)
 	}
 	for i := range p.Links {
-		p.Links[i].Href += "?flow=" + sealed
+		p.Links[i].Href += "?flow=" + flowMark
 	}
 	if p.Change.Href != "" {
-		p.Change.Href += "?flow=" + sealed
+		p.Change.Href += "?flow=" + flowMark
 	}
 	for i := range p.Fields {
 		f := &p.Fields[i]
@@ -188,8 +192,12 @@ func (v *visit) render(p *page, mistakes []mistake) error {
 // show writes a page. Its form may go to ourselves and to what targets allow.
 func (p *Pages) show(w http.ResponseWriter, r *http.Request, shown *page, targets string) {
 	shown.Style, shown.Brand = styleURL, shown.Words.brand(hostOf(r))
-	var body bytes.Buffer
-	if err := templates.ExecuteTemplate(&body, shown.name, shown); err != nil {
+	rendered, err := p.sheets.of(shown, func() (*sheet, error) {
+		var body bytes.Buffer
+		err := templates.ExecuteTemplate(&body, shown.name, shown)
+		return newSheet(body.Bytes()), err
+	})
+	if err != nil {
 		p.Logger.ErrorContext(r.Context(), "a page cannot be shown", "page", shown.name, "err", err)
 		http.Error(w, "internal error", http.StatusInternalServerError)
 		return
@@ -205,7 +213,7 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, shown *page, target
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Language", shown.Words.language)
 	w.WriteHeader(shown.status)
-	_, _ = w.Write(body.Bytes()) // a client that is gone cannot be told
+	_ = rendered.fill(w, shown.flow, shown.who) // a client that is gone cannot be told
 }
 
 // secureHeaders sets what keeps a page from running, loading, being framed by and

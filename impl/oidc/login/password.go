@@ -9,6 +9,7 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/api/session"
 	"github.com/writ-id/writ/impl/api/user"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/oidc/login/password"
@@ -53,7 +54,12 @@ func signIn(v *visit, typed string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	by := user.Attempt{Name: v.flow.GetLoginName()}
+	by := session.Attempt{Attempt: user.Attempt{Name: v.flow.GetLoginName()}}
+	if named.ID != "" {
+		by.User = &db.LoginUserRow{
+			ID: named.ID, OrgID: named.OrgID, PreferredLanguage: named.PreferredLanguage, Generation: named.Generation, PasswordHash: named.PasswordHash,
+		}
+	}
 	if by.Browser, err = v.browser().of(named.ID, &named.Generation); err != nil {
 		return false, err
 	}
@@ -93,7 +99,7 @@ func checkPassword(typed string) *sessionv3.Checks {
 
 // createSession begins a session with a password. An empty user is nobody, which takes as
 // long.
-func createSession(v *visit, orgID, userID, typed string, by user.Attempt) (bool, error) {
+func createSession(v *visit, orgID, userID, typed string, by session.Attempt) (bool, error) {
 	checks := checkPassword(typed)
 	checks.User = &sessionv3.CheckUser{Search: &sessionv3.CheckUser_UserId{UserId: userID}}
 	made, err := v.Sessions.CreateSessionBy(v.as(v.r.Context(), v.instance, orgID, userID), &sessionv3.CreateSessionRequest{
@@ -111,7 +117,7 @@ func createSession(v *visit, orgID, userID, typed string, by user.Attempt) (bool
 
 // patchSession adds a proof to a session, or asks for a code; it reports whether what was
 // to be checked is right.
-func patchSession(v *visit, k *browserSession, change *sessionv3.PatchSession, by user.Attempt) (bool, error) {
+func patchSession(v *visit, k *browserSession, change *sessionv3.PatchSession, by session.Attempt) (bool, error) {
 	change.SessionToken, change.Lifetime = &k.token, durationpb.New(idleLifetime)
 	made, err := v.Sessions.PatchSessionBy(asUser(v, k), &sessionv3.PatchSessionRequest{Id: k.ID, Session: change}, by)
 	if reasonOf(err) == "CHECK_FAILED" && !errors.Is(err, user.ErrTooMany) {

@@ -71,8 +71,11 @@ func sceneOf(said setting.Said) (s *scene, err error) {
 	return s, nil
 }
 
-// Forget drops what is remembered of settings.
-func (p *Pages) Forget() { p.scenes.Drop() }
+// Forget drops what is remembered of settings and domains.
+func (p *Pages) Forget() {
+	p.scenes.Drop()
+	p.domains.Drop()
+}
 
 // title returns the title of a window: what it shows, and where that is.
 func (w words) title(head, host string) string {
