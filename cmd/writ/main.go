@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/writ-id/writ/impl/core/rs256"
 )
 
 func main() {
@@ -77,8 +79,10 @@ the environment, that over the file: writ config print shows what comes of it.`,
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), version()) },
+		Use: "version", Short: "Print the version, and what makes RS256 signatures", Args: cobra.NoArgs,
+		Run: func(cmd *cobra.Command, _ []string) {
+			fmt.Fprintf(cmd.OutOrStdout(), "%s\nRS256 signatures by %s\n", version(), rs256.Library())
+		},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writ-id/writ/impl/core/rs256"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/dev/seed"
@@ -128,7 +129,7 @@ func (s *serve) run(ctx context.Context, out io.Writer) error {
 		printGenerated(out, applied)
 	}
 	return s.serve(ctx, server.Config{DB: db, Logger: p.logger, Sealer: p.sealer, External: s.external}, listener, func() error {
-		p.logger.Info("ready", "addr", listener.Addr().String())
+		p.logger.Info("ready", "addr", listener.Addr().String(), "rs256", rs256.Library())
 		return nil
 	})
 }

@@ -109,6 +109,10 @@ func listKeys(cmd *cobra.Command, keeper *signing.Keeper, instanceID string) err
 	}
 	states := map[int16]string{1: "next, signs from", 2: "active since", 3: "retired, published until", 4: "past, for ID token hints until"}
 	for _, key := range keys {
+		if key.SignsFrom != nil && key.State == 3 {
+			fmt.Fprintf(cmd.OutOrStdout(), "%s  %-5s  for applications that ask for it, signs from %s, published until %s\n", key.ID, key.Algorithm, key.SignsFrom.UTC().Format(time.RFC3339), key.DueDate.UTC().Format(time.RFC3339))
+			continue
+		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s  %-5s  %s %s\n", key.ID, key.Algorithm, states[key.State], key.DueDate.UTC().Format(time.RFC3339))
 	}
 	if len(keys) == 0 {

@@ -50,6 +50,17 @@ func installed(t *testing.T, name, hint string) string {
 	return path
 }
 
+// header wants a header of C, as installed wants a program.
+func header(t *testing.T, name, hint string) {
+	t.Helper()
+	if _, err := os.Stat("/usr/include/" + name); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("%s is missing: %s", name, hint)
+		}
+		t.Skipf("%s is missing: %s", name, hint)
+	}
+}
+
 // asRoot skips what only root may do.
 func asRoot(t *testing.T) {
 	t.Helper()

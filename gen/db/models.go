@@ -22,36 +22,37 @@ import (
 )
 
 type App struct {
-	InstanceID               string                   `db:"instance_id"`
-	ID                       string                   `db:"id"`
-	OrgID                    string                   `db:"org_id"`
-	ProjectID                string                   `db:"project_id"`
-	Name                     string                   `db:"name"`
-	NameFolded               string                   `db:"name_folded"`
-	Type                     appv3.AppType            `db:"type"`
-	State                    objectv3.EffectiveState  `db:"state"`
-	ClientID                 string                   `db:"client_id"`
-	AuthMethodType           appv3.AuthMethodType     `db:"auth_method_type"`
-	SecretHash               []byte                   `db:"secret_hash"`
-	OldSecretHash            []byte                   `db:"old_secret_hash"`
-	OldSecretUntil           *time.Time               `db:"old_secret_until"`
-	RedirectUris             []string                 `db:"redirect_uris"`
-	PostLogoutRedirectUris   []string                 `db:"post_logout_redirect_uris"`
-	ResponseTypes            []appv3.ResponseType     `db:"response_types"`
-	GrantTypes               []appv3.GrantType        `db:"grant_types"`
-	ApplicationType          appv3.ApplicationType    `db:"application_type"`
-	DevelopmentMode          bool                     `db:"development_mode"`
-	AccessTokenType          objectv3.AccessTokenType `db:"access_token_type"`
-	AccessTokenRoleAssertion bool                     `db:"access_token_role_assertion"`
-	IDTokenRoleAssertion     bool                     `db:"id_token_role_assertion"`
-	IDTokenUserinfoAssertion bool                     `db:"id_token_userinfo_assertion"`
-	ClockSkewNanos           int64                    `db:"clock_skew_nanos"`
-	AdditionalOrigins        []string                 `db:"additional_origins"`
-	Trusted                  bool                     `db:"trusted"`
-	PlainJwtType             bool                     `db:"plain_jwt_type"`
-	Sequence                 int64                    `db:"sequence"`
-	CreationDate             time.Time                `db:"creation_date"`
-	ChangeDate               time.Time                `db:"change_date"`
+	InstanceID               string                      `db:"instance_id"`
+	ID                       string                      `db:"id"`
+	OrgID                    string                      `db:"org_id"`
+	ProjectID                string                      `db:"project_id"`
+	Name                     string                      `db:"name"`
+	NameFolded               string                      `db:"name_folded"`
+	Type                     appv3.AppType               `db:"type"`
+	State                    objectv3.EffectiveState     `db:"state"`
+	ClientID                 string                      `db:"client_id"`
+	AuthMethodType           appv3.AuthMethodType        `db:"auth_method_type"`
+	SecretHash               []byte                      `db:"secret_hash"`
+	OldSecretHash            []byte                      `db:"old_secret_hash"`
+	OldSecretUntil           *time.Time                  `db:"old_secret_until"`
+	RedirectUris             []string                    `db:"redirect_uris"`
+	PostLogoutRedirectUris   []string                    `db:"post_logout_redirect_uris"`
+	ResponseTypes            []appv3.ResponseType        `db:"response_types"`
+	GrantTypes               []appv3.GrantType           `db:"grant_types"`
+	ApplicationType          appv3.ApplicationType       `db:"application_type"`
+	DevelopmentMode          bool                        `db:"development_mode"`
+	AccessTokenType          objectv3.AccessTokenType    `db:"access_token_type"`
+	AccessTokenRoleAssertion bool                        `db:"access_token_role_assertion"`
+	IDTokenRoleAssertion     bool                        `db:"id_token_role_assertion"`
+	IDTokenUserinfoAssertion bool                        `db:"id_token_userinfo_assertion"`
+	ClockSkewNanos           int64                       `db:"clock_skew_nanos"`
+	AdditionalOrigins        []string                    `db:"additional_origins"`
+	Trusted                  bool                        `db:"trusted"`
+	PlainJwtType             bool                        `db:"plain_jwt_type"`
+	Sequence                 int64                       `db:"sequence"`
+	CreationDate             time.Time                   `db:"creation_date"`
+	ChangeDate               time.Time                   `db:"change_date"`
+	IDTokenSignedResponseAlg objectv3.SignatureAlgorithm `db:"id_token_signed_response_alg"`
 }
 
 type AppKey struct {
@@ -578,6 +579,7 @@ type SigningKey struct {
 	PrivateKey   []byte          `db:"private_key"`
 	CreationDate time.Time       `db:"creation_date"`
 	DueDate      time.Time       `db:"due_date"`
+	SignsFrom    *time.Time      `db:"signs_from"`
 }
 
 type SmsProvider struct {

@@ -9,11 +9,13 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	objectv3 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 )
 
 const addSigningKey = `-- name: AddSigningKey :exec
-INSERT INTO signing_keys (instance_id, id, algorithm, state, public_key, private_key, creation_date, due_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7::timestamptz, $8)
+INSERT INTO signing_keys (instance_id, id, algorithm, state, public_key, private_key, creation_date, due_date, signs_from)
+VALUES ($1, $2, $3, $4, $5, $6, $7::timestamptz, $8, $9)
 `
 
 type AddSigningKeyParams struct {
@@ -25,6 +27,7 @@ type AddSigningKeyParams struct {
 	PrivateKey []byte          `db:"private_key"`
 	Now        time.Time       `db:"now"`
 	DueDate    time.Time       `db:"due_date"`
+	SignsFrom  *time.Time      `db:"signs_from"`
 }
 
 func (q *Queries) AddSigningKey(ctx context.Context, db DBTX, arg AddSigningKeyParams) error {
@@ -37,8 +40,34 @@ func (q *Queries) AddSigningKey(ctx context.Context, db DBTX, arg AddSigningKeyP
 		arg.PrivateKey,
 		arg.Now,
 		arg.DueDate,
+		arg.SignsFrom,
 	)
 	return err
+}
+
+const algorithmsOfApps = `-- name: AlgorithmsOfApps :many
+SELECT DISTINCT id_token_signed_response_alg FROM apps WHERE instance_id = $1 AND id_token_signed_response_alg <> 0
+`
+
+// What applications ask for.
+func (q *Queries) AlgorithmsOfApps(ctx context.Context, db DBTX, instanceID string) ([]objectv3.SignatureAlgorithm, error) {
+	rows, err := db.Query(ctx, algorithmsOfApps, instanceID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []objectv3.SignatureAlgorithm{}
+	for rows.Next() {
+		var id_token_signed_response_alg objectv3.SignatureAlgorithm
+		if err := rows.Scan(&id_token_signed_response_alg); err != nil {
+			return nil, err
+		}
+		items = append(items, id_token_signed_response_alg)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const deleteSigningKey = `-- name: DeleteSigningKey :execrows
@@ -154,7 +183,7 @@ func (q *Queries) PutAwaySigningKey(ctx context.Context, db DBTX, arg PutAwaySig
 }
 
 const signingKeys = `-- name: SigningKeys :many
-SELECT instance_id, id, algorithm, state, public_key, private_key, creation_date, due_date FROM signing_keys WHERE instance_id = $1 ORDER BY state, creation_date, id
+SELECT instance_id, id, algorithm, state, public_key, private_key, creation_date, due_date, signs_from FROM signing_keys WHERE instance_id = $1 ORDER BY state, creation_date, id
 `
 
 func (q *Queries) SigningKeys(ctx context.Context, db DBTX, instanceID string) ([]SigningKey, error) {
@@ -175,6 +204,7 @@ func (q *Queries) SigningKeys(ctx context.Context, db DBTX, instanceID string) (
 			&i.PrivateKey,
 			&i.CreationDate,
 			&i.DueDate,
+			&i.SignsFrom,
 		); err != nil {
 			return nil, err
 		}

@@ -1400,6 +1400,30 @@ func (e SessionState) Valid() bool {
 	}
 }
 
+// Defines values for SignatureAlgorithm.
+const (
+	SIGNATUREALGORITHMEDDSA       SignatureAlgorithm = "SIGNATURE_ALGORITHM_EDDSA"
+	SIGNATUREALGORITHMES256       SignatureAlgorithm = "SIGNATURE_ALGORITHM_ES256"
+	SIGNATUREALGORITHMRS256       SignatureAlgorithm = "SIGNATURE_ALGORITHM_RS256"
+	SIGNATUREALGORITHMUNSPECIFIED SignatureAlgorithm = "SIGNATURE_ALGORITHM_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the SignatureAlgorithm enum.
+func (e SignatureAlgorithm) Valid() bool {
+	switch e {
+	case SIGNATUREALGORITHMEDDSA:
+		return true
+	case SIGNATUREALGORITHMES256:
+		return true
+	case SIGNATUREALGORITHMRS256:
+		return true
+	case SIGNATUREALGORITHMUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Source.
 const (
 	SOURCEINSTANCE    Source = "SOURCE_INSTANCE"
@@ -2538,6 +2562,9 @@ type AppV3AlphaOIDCConfig struct {
 	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
 	IDTokenRoleAssertion *bool `json:"idTokenRoleAssertion,omitempty"`
 
+	// IDTokenSignedResponseAlg What ID tokens, and access tokens in the form JWT, are signed with (OpenID Connect Dynamic Client Registration); that of the instance when omitted. When no application of the instance asked for the algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
+	IDTokenSignedResponseAlg *SignatureAlgorithm `json:"idTokenSignedResponseAlg,omitempty"`
+
 	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too. Without it they are at the userinfo endpoint only. Set it for clients that show the user of the ID token and do not ask there, such as Auth.js and passport-openidconnect: they show an empty user otherwise.
 	IDTokenUserinfoAssertion *bool `json:"idTokenUserinfoAssertion,omitempty"`
 
@@ -2585,6 +2612,9 @@ type AppV3AlphaOIDCConfigOutput struct {
 	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
 	IDTokenRoleAssertion bool `json:"idTokenRoleAssertion"`
 
+	// IDTokenSignedResponseAlg What ID tokens, and access tokens in the form JWT, are signed with (OpenID Connect Dynamic Client Registration); that of the instance when omitted. When no application of the instance asked for the algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
+	IDTokenSignedResponseAlg SignatureAlgorithm `json:"idTokenSignedResponseAlg"`
+
 	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too. Without it they are at the userinfo endpoint only. Set it for clients that show the user of the ID token and do not ask there, such as Auth.js and passport-openidconnect: they show an empty user otherwise.
 	IDTokenUserinfoAssertion bool `json:"idTokenUserinfoAssertion"`
 
@@ -2631,6 +2661,9 @@ type AppV3AlphaPatchOIDCConfig struct {
 
 	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
 	IDTokenRoleAssertion *bool `json:"idTokenRoleAssertion,omitempty"`
+
+	// IDTokenSignedResponseAlg What ID tokens, and access tokens in the form JWT, are signed with; UNSPECIFIED is that of the instance. A key that is new to the instance is published first: until ten minutes later, or eleven, the instance's signs.
+	IDTokenSignedResponseAlg *SignatureAlgorithm `json:"idTokenSignedResponseAlg,omitempty"`
 
 	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too. Without it they are at the userinfo endpoint only. Set it for clients that show the user of the ID token and do not ask there, such as Auth.js and passport-openidconnect: they show an empty user otherwise.
 	IDTokenUserinfoAssertion *bool `json:"idTokenUserinfoAssertion,omitempty"`
@@ -8288,6 +8321,9 @@ type SettingDetails struct {
 	// Sequence The event of the last change; 0 when nothing was ever set.
 	Sequence string `json:"sequence"`
 }
+
+// SignatureAlgorithm SignatureAlgorithm is what tokens are signed with (RFC 7518, RFC 8037).
+type SignatureAlgorithm string
 
 // SigningKeyRotation SigningKeyRotation says what becomes of the old key.
 type SigningKeyRotation struct {

@@ -26,7 +26,7 @@ func (Apps) Facts() *resource.Facts { return factsApps }
 
 var factsApps = &resource.Facts{
 	Table: "apps", Kind: "app",
-	Select: `SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.trusted, t.plain_jwt_type, t.sequence, t.creation_date, t.change_date FROM apps t`,
+	Select: `SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.trusted, t.plain_jwt_type, t.sequence, t.creation_date, t.change_date, t.id_token_signed_response_alg FROM apps t`,
 	Org:    "t.org_id", Project: "t.project_id", ProjectGrant: "", User: "", Reader: "",
 	System: false, OfUsers: false,
 	Remembered: true, RememberedNew: false,
@@ -87,7 +87,7 @@ func (Apps) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key reso
 
 // Scan reads a row of a search, and the total that comes with it.
 func (Apps) Scan(rows v5.Rows, r *db.App, total *int64) error {
-	return rows.Scan(&r.InstanceID, &r.ID, &r.OrgID, &r.ProjectID, &r.Name, &r.NameFolded, &r.Type, &r.State, &r.ClientID, &r.AuthMethodType, &r.SecretHash, &r.OldSecretHash, &r.OldSecretUntil, &r.RedirectUris, &r.PostLogoutRedirectUris, &r.ResponseTypes, &r.GrantTypes, &r.ApplicationType, &r.DevelopmentMode, &r.AccessTokenType, &r.AccessTokenRoleAssertion, &r.IDTokenRoleAssertion, &r.IDTokenUserinfoAssertion, &r.ClockSkewNanos, &r.AdditionalOrigins, &r.Trusted, &r.PlainJwtType, &r.Sequence, &r.CreationDate, &r.ChangeDate, total)
+	return rows.Scan(&r.InstanceID, &r.ID, &r.OrgID, &r.ProjectID, &r.Name, &r.NameFolded, &r.Type, &r.State, &r.ClientID, &r.AuthMethodType, &r.SecretHash, &r.OldSecretHash, &r.OldSecretUntil, &r.RedirectUris, &r.PostLogoutRedirectUris, &r.ResponseTypes, &r.GrantTypes, &r.ApplicationType, &r.DevelopmentMode, &r.AccessTokenType, &r.AccessTokenRoleAssertion, &r.IDTokenRoleAssertion, &r.IDTokenUserinfoAssertion, &r.ClockSkewNanos, &r.AdditionalOrigins, &r.Trusted, &r.PlainJwtType, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.IDTokenSignedResponseAlg, total)
 }
 
 // Insert stores a new row and appends its event.
@@ -134,6 +134,7 @@ func (Apps) Insert(ctx context.Context, conn db.DBTX, r *db.App, e event.Record)
 		EventTraceparent:         e.Traceparent,
 		CreationDate:             r.CreationDate,
 		ChangeDate:               r.ChangeDate,
+		IDTokenSignedResponseAlg: r.IDTokenSignedResponseAlg,
 	})
 	return err
 }
@@ -179,6 +180,7 @@ func (Apps) Update(ctx context.Context, conn db.DBTX, r *db.App, e event.Record)
 		EventClientAddress:       e.ClientAddress,
 		EventTraceparent:         e.Traceparent,
 		ChangeDate:               r.ChangeDate,
+		IDTokenSignedResponseAlg: r.IDTokenSignedResponseAlg,
 		InstanceID:               r.InstanceID,
 		ID:                       r.ID,
 	})
@@ -239,7 +241,8 @@ func (Apps) Differs(a, b *db.App) bool {
 		a.PlainJwtType != b.PlainJwtType ||
 		a.Sequence != b.Sequence ||
 		!a.CreationDate.Equal(b.CreationDate) ||
-		!a.ChangeDate.Equal(b.ChangeDate)
+		!a.ChangeDate.Equal(b.ChangeDate) ||
+		a.IDTokenSignedResponseAlg != b.IDTokenSignedResponseAlg
 }
 
 // Record sets the fields of an event that are not set: all of a row that is new or
@@ -319,6 +322,9 @@ func (Apps) Record(payload event.Payload, old, r *db.App) error {
 		if m.PlainJwtType == false {
 			m.PlainJwtType = r.PlainJwtType
 		}
+		if m.IdTokenSignedResponseAlg == 0 {
+			m.IdTokenSignedResponseAlg = r.IDTokenSignedResponseAlg
+		}
 	case *v1.ApplicationOIDCConfigChanged:
 		if len(m.RedirectUris) == 0 && (old == nil || !slices.Equal(old.RedirectUris, r.RedirectUris)) {
 			m.RedirectUris = r.RedirectUris
@@ -369,6 +375,10 @@ func (Apps) Record(payload event.Payload, old, r *db.App) error {
 		if m.PlainJwtType == nil && (old == nil || old.PlainJwtType != r.PlainJwtType) {
 			valuePlainJwtType := r.PlainJwtType
 			m.PlainJwtType = &valuePlainJwtType
+		}
+		if m.IdTokenSignedResponseAlg == nil && (old == nil || old.IDTokenSignedResponseAlg != r.IDTokenSignedResponseAlg) {
+			valueIDTokenSignedResponseAlg := r.IDTokenSignedResponseAlg
+			m.IdTokenSignedResponseAlg = &valueIDTokenSignedResponseAlg
 		}
 	case *v1.ApplicationAPIConfigAdded:
 		if m.AuthMethodType == 0 {
@@ -446,6 +456,9 @@ func AssignApp(r *db.App, m *v3alpha1.App) {
 		if v1 := v0.Oidc.GetPlainJwtType(); v1 != false {
 			r.PlainJwtType = v1
 		}
+		if v1 := v0.Oidc.GetIdTokenSignedResponseAlg(); v1 != 0 {
+			r.IDTokenSignedResponseAlg = v1
+		}
 	case *v3alpha1.App_Api:
 		r.Type = v3alpha1.AppType_APP_TYPE_API
 		if v1 := v0.Api.GetAuthMethodType(); v1 != 0 {
@@ -511,6 +524,9 @@ func AssignPatchOIDCConfig(r *db.App, m *v3alpha1.PatchOIDCConfig) {
 	if m.PlainJwtType != nil {
 		r.PlainJwtType = m.GetPlainJwtType()
 	}
+	if m.IdTokenSignedResponseAlg != nil {
+		r.IDTokenSignedResponseAlg = m.GetIdTokenSignedResponseAlg()
+	}
 }
 
 // AssignPatchAPIConfig sets the columns of r to the fields that are present in m.
@@ -556,6 +572,7 @@ func NewGetApp(r *db.App) *v3alpha1.GetApp {
 		mOidc.ClockSkew = resource.Duration(&b.p2, r.ClockSkewNanos)
 		mOidc.AdditionalOrigins = r.AdditionalOrigins
 		mOidc.PlainJwtType = r.PlainJwtType
+		mOidc.IdTokenSignedResponseAlg = r.IDTokenSignedResponseAlg
 	case r.Type == v3alpha1.AppType_APP_TYPE_API:
 		mApi := &b.p3
 		m.Config = &v3alpha1.GetApp_Api{Api: mApi}

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/writ-id/writ/impl/core/rs256"
 )
 
 const (
@@ -30,6 +32,7 @@ func (d *doctor) machine() {
 	}
 	d.memory(ContainerMemory())
 	d.space(os.TempDir())
+	d.ok("RS256 signatures", "by %s", rs256.Library())
 }
 
 // memory compares what a container may use with what Go was told (GOMEMLIMIT).

@@ -6,8 +6,12 @@ SELECT * FROM signing_keys WHERE instance_id = @instance_id ORDER BY state, crea
 SELECT pg_advisory_xact_lock(hashtextextended('signing_keys/' || @instance_id::text, 0));
 
 -- name: AddSigningKey :exec
-INSERT INTO signing_keys (instance_id, id, algorithm, state, public_key, private_key, creation_date, due_date)
-VALUES (@instance_id, @id, @algorithm, @state, @public_key, @private_key, @now::timestamptz, @due_date);
+INSERT INTO signing_keys (instance_id, id, algorithm, state, public_key, private_key, creation_date, due_date, signs_from)
+VALUES (@instance_id, @id, @algorithm, @state, @public_key, @private_key, @now::timestamptz, @due_date, sqlc.narg('signs_from'));
+
+-- name: AlgorithmsOfApps :many
+-- What applications ask for.
+SELECT DISTINCT id_token_signed_response_alg FROM apps WHERE instance_id = @instance_id AND id_token_signed_response_alg <> 0;
 
 -- name: MoveSigningKey :exec
 UPDATE signing_keys SET state = @state, due_date = @due_date WHERE instance_id = @instance_id AND id = @id;

@@ -258,6 +258,10 @@ type AppOIDCConfig struct {
 	// Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it: for
 	// resource servers that refuse what they do not know, as Spring Security does.
 	PlainJWTType *bool `json:"plainJwtType,omitempty"`
+	// What ID tokens, and access tokens in the form JWT, are signed with (OpenID Connect Dynamic Client
+	// Registration); that of the instance when omitted. When no application of the instance asked for the
+	// algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
+	IDTokenSignedResponseAlg *SignatureAlgorithm `json:"idTokenSignedResponseAlg,omitempty"`
 }
 
 // OIDCConfig is how an application uses the OpenID provider.
@@ -300,6 +304,10 @@ type AppOIDCConfigOutput struct {
 	// Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it: for
 	// resource servers that refuse what they do not know, as Spring Security does.
 	PlainJWTType bool `json:"plainJwtType"`
+	// What ID tokens, and access tokens in the form JWT, are signed with (OpenID Connect Dynamic Client
+	// Registration); that of the instance when omitted. When no application of the instance asked for the
+	// algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
+	IDTokenSignedResponseAlg SignatureAlgorithm `json:"idTokenSignedResponseAlg"`
 }
 
 // AppPatchOIDCConfig changes the fields that are present.
@@ -341,6 +349,10 @@ type AppPatchOIDCConfig struct {
 	AdditionalOrigins *Origins `json:"additionalOrigins,omitempty"`
 	// Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it.
 	PlainJWTType *bool `json:"plainJwtType,omitempty"`
+	// What ID tokens, and access tokens in the form JWT, are signed with; UNSPECIFIED is that of the instance. A
+	// key that is new to the instance is published first: until ten minutes later, or eleven, the instance's
+	// signs.
+	IDTokenSignedResponseAlg *SignatureAlgorithm `json:"idTokenSignedResponseAlg,omitempty"`
 }
 
 // AppSearchFilter is one condition an application has to meet.
@@ -5582,6 +5594,21 @@ type SettingDetails struct {
 	// The context the setting belongs to.
 	ResourceOwner Owner `json:"resourceOwner"`
 }
+
+// SignatureAlgorithm is what tokens are signed with (RFC 7518, RFC 8037).
+// A server that is newer than this package may answer others.
+type SignatureAlgorithm string
+
+const (
+	// That of the instance.
+	SignatureAlgorithmUnspecified SignatureAlgorithm = "SIGNATURE_ALGORITHM_UNSPECIFIED"
+	// RSA with 2048 bits: every verifier knows it, and it costs the most.
+	SignatureAlgorithmRs256 SignatureAlgorithm = "SIGNATURE_ALGORITHM_RS256"
+	// ECDSA with P-256.
+	SignatureAlgorithmEs256 SignatureAlgorithm = "SIGNATURE_ALGORITHM_ES256"
+	// Ed25519.
+	SignatureAlgorithmEddsa SignatureAlgorithm = "SIGNATURE_ALGORITHM_EDDSA"
+)
 
 // SigningKeyRotation says what becomes of the old key.
 type SigningKeyRotation struct {

@@ -6,5 +6,5 @@ func NewTestKey(algorithm Algorithm) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newKey("test", algorithm, private), nil
+	return newKey("test", algorithm, private)
 }

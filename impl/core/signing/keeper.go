@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -100,6 +101,7 @@ type tending struct {
 	now        time.Time
 	queries    *db.Queries
 	changed    bool
+	lost       Algorithm // of a key that was revoked while it signed for applications
 }
 
 func (t *tending) tend(ctx context.Context, rotation Rotation) error {
@@ -107,6 +109,20 @@ func (t *tending) tend(ctx context.Context, rotation Rotation) error {
 	if err != nil {
 		return err
 	}
+	isFirst := len(keys) == 0
+	if err := t.own(ctx, keys, rotation); err != nil {
+		return err
+	}
+	if t.changed {
+		if keys, err = t.queries.SigningKeys(ctx, t.tx, t.instanceID); err != nil {
+			return err
+		}
+	}
+	return t.asked(ctx, keys, isFirst)
+}
+
+// own does what is due for the keys of the instance, and puts away and forgets any.
+func (t *tending) own(ctx context.Context, keys []db.SigningKey, rotation Rotation) error {
 	var coming, current *db.SigningKey
 	for i := range keys {
 		switch key := &keys[i]; {
@@ -137,7 +153,7 @@ func (t *tending) tend(ctx context.Context, rotation Rotation) error {
 		if soonest := t.now.Add(publishedFor); rotation.Force || due.Before(soonest) {
 			due = soonest
 		}
-		return t.add(ctx, algorithm, next, due)
+		return t.add(ctx, algorithm, next, due, nil)
 	}
 	if coming != nil && rotation.Force && t.now.Before(coming.DueDate) {
 		return t.hasten(ctx, coming, rotation.Algorithm)
@@ -159,11 +175,11 @@ func (t *tending) first(ctx context.Context, coming *db.SigningKey, algorithm Al
 	if algorithm == "" {
 		algorithm = RS256
 	}
-	return t.add(ctx, algorithm, active, t.now)
+	return t.add(ctx, algorithm, active, t.now, nil)
 }
 
-// add makes a key.
-func (t *tending) add(ctx context.Context, algorithm Algorithm, state int16, due time.Time) error {
+// add makes a key; signsFrom is of those that applications ask for.
+func (t *tending) add(ctx context.Context, algorithm Algorithm, state int16, due time.Time, signsFrom *time.Time) error {
 	private, err := generate(algorithm)
 	if err != nil {
 		return err
@@ -182,7 +198,7 @@ func (t *tending) add(ctx context.Context, algorithm Algorithm, state int16, due
 		return fmt.Errorf("a signing key: %w", err)
 	}
 	if err := t.queries.AddSigningKey(ctx, t.tx, db.AddSigningKeyParams{
-		InstanceID: t.instanceID, ID: id, Algorithm: string(algorithm), State: state, PublicKey: public, PrivateKey: sealed, Now: t.now, DueDate: due,
+		InstanceID: t.instanceID, ID: id, Algorithm: string(algorithm), State: state, PublicKey: public, PrivateKey: sealed, Now: t.now, DueDate: due, SignsFrom: signsFrom,
 	}); err != nil {
 		return err
 	}
@@ -206,7 +222,7 @@ func (t *tending) hasten(ctx context.Context, coming *db.SigningKey, wanted Algo
 		if err := t.remove(ctx, coming.ID); err != nil {
 			return err
 		}
-		return t.add(ctx, wanted, next, t.now.Add(publishedFor))
+		return t.add(ctx, wanted, next, t.now.Add(publishedFor), nil)
 	}
 	soonest := coming.CreationDate.Add(publishedFor)
 	if !soonest.Before(coming.DueDate) {
@@ -258,14 +274,13 @@ func (k *Keeper) Revoke(ctx context.Context, instanceID, id string) error {
 		if err != nil {
 			return err
 		}
-		algorithm := Algorithm("")
-		for i := range keys {
-			if keys[i].ID == id {
-				algorithm = Algorithm(keys[i].Algorithm)
-			}
-		}
-		if algorithm == "" {
+		at := slices.IndexFunc(keys, func(key db.SigningKey) bool { return key.ID == id })
+		if at < 0 {
 			return fmt.Errorf("the instance has no key %q", id)
+		}
+		algorithm := Algorithm(keys[at].Algorithm)
+		if signsFor(&keys[at], t.now) {
+			t.lost = algorithm
 		}
 		if err := t.remove(ctx, id); err != nil {
 			return err

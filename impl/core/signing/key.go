@@ -18,9 +18,11 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/big"
+
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	"github.com/writ-id/writ/impl/core/rs256"
 )
 
 // Algorithm is a signature algorithm by its JWA name (RFC 7518, RFC 8037).
@@ -35,6 +37,19 @@ const (
 
 // Algorithms lists them.
 var Algorithms = []Algorithm{RS256, ES256, EdDSA}
+
+// Asked returns the algorithm that an application asks for; "" is that of the instance.
+func Asked(algorithm object.SignatureAlgorithm) Algorithm {
+	switch algorithm {
+	case object.SignatureAlgorithm_SIGNATURE_ALGORITHM_RS256:
+		return RS256
+	case object.SignatureAlgorithm_SIGNATURE_ALGORITHM_ES256:
+		return ES256
+	case object.SignatureAlgorithm_SIGNATURE_ALGORITHM_EDDSA:
+		return EdDSA
+	}
+	return ""
+}
 
 const rsaBits = 2048
 
@@ -114,7 +129,7 @@ func (k *jwk) public() (crypto.PublicKey, error) {
 type Key struct {
 	ID        string
 	Algorithm Algorithm
-	private   crypto.Signer
+	sign      func(input []byte) ([]byte, error)
 	headers   [2]string // {"alg","kid","typ"}, encoded, by Type
 }
 
@@ -133,13 +148,17 @@ var typeNames = [...]string{IDToken: "JWT", AccessToken: "at+jwt"}
 // String returns the typ of the header.
 func (t Type) String() string { return typeNames[t] }
 
-func newKey(id string, algorithm Algorithm, private crypto.Signer) *Key {
-	key := &Key{ID: id, Algorithm: algorithm, private: private}
+func newKey(id string, algorithm Algorithm, private any) (*Key, error) {
+	sign, err := signer(private)
+	if err != nil {
+		return nil, err
+	}
+	key := &Key{ID: id, Algorithm: algorithm, sign: sign}
 	for kind, name := range typeNames {
 		header, _ := json.Marshal(map[string]string{"alg": string(algorithm), "kid": id, "typ": name}) // of texts
 		key.headers[kind] = encode(header)
 	}
-	return key
+	return key, nil
 }
 
 // openKey opens a sealed private key.
@@ -148,11 +167,7 @@ func openKey(id string, algorithm Algorithm, der []byte) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	signer, ok := private.(crypto.Signer)
-	if !ok {
-		return nil, fmt.Errorf("signing: %T does not sign", private)
-	}
-	return newKey(id, algorithm, signer), nil
+	return newKey(id, algorithm, private)
 }
 
 // Sign returns claims, a JSON object, as a compact JWS (RFC 7515): one signature.
@@ -168,25 +183,31 @@ func (k *Key) Sign(kind Type, claims []byte) (string, error) {
 	return string(base64.RawURLEncoding.AppendEncode(append(input, '.'), signature)), nil
 }
 
-func (k *Key) sign(input []byte) ([]byte, error) {
-	switch private := k.private.(type) {
+// signer returns what signs with a private key.
+func signer(private any) (func(input []byte) ([]byte, error), error) {
+	switch private := private.(type) {
 	case *rsa.PrivateKey:
-		digest := sha256.Sum256(input)
-		return rsa.SignPKCS1v15(rand.Reader, private, crypto.SHA256, digest[:])
-	case *ecdsa.PrivateKey:
-		digest := sha256.Sum256(input)
-		r, s, err := ecdsa.Sign(rand.Reader, private, digest[:])
+		imported, err := rs256.NewPrivateKey(private)
 		if err != nil {
 			return nil, err
 		}
-		signature := make([]byte, 64) // r and s, 32 bytes each (RFC 7518, section 3.4)
-		r.FillBytes(signature[:32])
-		s.FillBytes(signature[32:])
-		return signature, nil
+		return imported.Sign, nil
+	case *ecdsa.PrivateKey:
+		return func(input []byte) ([]byte, error) {
+			digest := sha256.Sum256(input)
+			r, s, err := ecdsa.Sign(rand.Reader, private, digest[:])
+			if err != nil {
+				return nil, err
+			}
+			signature := make([]byte, 64) // r and s, 32 bytes each (RFC 7518, section 3.4)
+			r.FillBytes(signature[:32])
+			s.FillBytes(signature[32:])
+			return signature, nil
+		}, nil
 	case ed25519.PrivateKey:
-		return ed25519.Sign(private, input), nil
+		return func(input []byte) ([]byte, error) { return ed25519.Sign(private, input), nil }, nil
 	}
-	return nil, errors.New("signing: unknown kind of key")
+	return nil, fmt.Errorf("signing: %T does not sign", private)
 }
 
 // Verify reports whether signature is that of input by public, under an algorithm

@@ -27,6 +27,7 @@ type Published struct {
 	ETag     string
 
 	signer *Key
+	asked  map[Algorithm]*Key  // what applications ask for beside it
 	public map[string]verifier // by key ID, of the keys in the document
 	past   map[string]verifier // of those that were in it
 }
@@ -42,13 +43,26 @@ func (s *Set) Get(ctx context.Context, instanceID string) (*Published, error) {
 	if err != nil || ctx.Value(foreign{}) == nil {
 		return keys, err
 	}
-	private, err := generate(keys.signer.Algorithm)
+	other := *keys
+	if other.signer, err = keys.signer.foreign(); err != nil {
+		return nil, err
+	}
+	other.asked = map[Algorithm]*Key{}
+	for algorithm, key := range keys.asked {
+		if other.asked[algorithm], err = key.foreign(); err != nil {
+			return nil, err
+		}
+	}
+	return &other, nil
+}
+
+// foreign makes a key that is in no key set.
+func (k *Key) foreign() (*Key, error) {
+	private, err := generate(k.Algorithm)
 	if err != nil {
 		return nil, err
 	}
-	other := *keys
-	other.signer = newKey(keys.signer.ID+"-expired", keys.signer.Algorithm, private)
-	return &other, nil
+	return newKey(k.ID+"-expired", k.Algorithm, private)
 }
 
 type foreign struct{}
@@ -92,7 +106,8 @@ func hasActive(rows []db.SigningKey) bool {
 
 // publish makes of rows what is used; known is what was, whose opened key is kept.
 func (s *Set) publish(rows []db.SigningKey, known *Published) (*Published, error) {
-	p := &Published{public: map[string]verifier{}, past: map[string]verifier{}}
+	p := &Published{asked: map[Algorithm]*Key{}, public: map[string]verifier{}, past: map[string]verifier{}}
+	now := s.Keeper.Now()
 	var document bytes.Buffer
 	document.WriteString(`{"keys":[`)
 	for _, state := range []int16{active, next, retired, past} { // who looks at one only should see the one that signs
@@ -122,6 +137,12 @@ func (s *Set) publish(rows []db.SigningKey, known *Published) (*Published, error
 					return nil, err
 				}
 			}
+			// Of two, one takes over from the other: rows come by their age.
+			if signsFor(row, now) {
+				if p.asked[v.algorithm], err = s.open(row, known); err != nil {
+					return nil, err
+				}
+			}
 		}
 	}
 	document.WriteString("]}")
@@ -133,8 +154,12 @@ func (s *Set) publish(rows []db.SigningKey, known *Published) (*Published, error
 
 // open opens the private key of a row, unless it is open already.
 func (s *Set) open(row *db.SigningKey, known *Published) (*Key, error) {
-	if known != nil && known.signer != nil && known.signer.ID == row.ID {
-		return known.signer, nil
+	if known != nil {
+		for _, key := range []*Key{known.signer, known.asked[Algorithm(row.Algorithm)]} {
+			if key != nil && key.ID == row.ID {
+				return key, nil
+			}
+		}
 	}
 	der, err := s.Keeper.Sealer.Open(row.PrivateKey, place(row.InstanceID, row.ID))
 	if err != nil {
@@ -143,8 +168,14 @@ func (s *Set) open(row *db.SigningKey, known *Published) (*Key, error) {
 	return openKey(row.ID, Algorithm(row.Algorithm), der)
 }
 
-// Signer returns the key that signs now.
-func (p *Published) Signer() *Key { return p.signer }
+// Signer returns the key that signs now for who asks for an algorithm, "" for none: the
+// instance's own as long as there is no other.
+func (p *Published) Signer(asked Algorithm) *Key {
+	if key := p.asked[asked]; key != nil && p.signer.Algorithm != asked {
+		return key
+	}
+	return p.signer
+}
 
 // Verify reports whether a signature is that of input by the named key, with the
 // algorithm of that key: what the header of a token says of its algorithm decides

@@ -103,11 +103,11 @@ func (w *world) get(node int) (*signing.Published, []string) {
 func (w *world) sign(node int) (token, keyID string) {
 	w.Helper()
 	keys, _ := w.get(node)
-	token, err := keys.Signer().Sign(signing.IDToken, []byte(`{"sub":"ada"}`))
+	token, err := keys.Signer("").Sign(signing.IDToken, []byte(`{"sub":"ada"}`))
 	if err != nil {
 		w.Fatal(err)
 	}
-	return token, keys.Signer().ID
+	return token, keys.Signer("").ID
 }
 
 // verifies reports whether a node takes a token for its own.
@@ -283,7 +283,7 @@ func TestREL062_NodesThatStartTogetherAgreeOnTheFirstKey(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			signers.Store(keys.Signer().ID, true)
+			signers.Store(keys.Signer("").ID, true)
 		})
 	}
 	all.Wait()

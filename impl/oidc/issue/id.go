@@ -21,7 +21,7 @@ func (s *Issuer) ID(ctx context.Context, at endpoint.Site, i *Issuance, access s
 	if err != nil {
 		return "", err
 	}
-	key, t, o, skew := keys.Signer(), i.Access, claims.NewSet(), i.skew()
+	key, t, o, skew := keys.Signer(i.algorithm()), i.Access, claims.NewSet(), i.skew()
 	clientID := t.GetClientId()
 	o.String("iss", at.Issuer)
 	o.String("sub", t.GetUserId())

@@ -55,6 +55,14 @@ func (i *Issuance) about() function.About {
 	return function.About{UserID: i.Access.GetUserId(), Subject: i.Subject, Client: i.Client, Actor: i.Access.GetActor()}
 }
 
+// algorithm is what the client asks that tokens are signed with.
+func (i *Issuance) algorithm() signing.Algorithm {
+	if i.Client == nil {
+		return ""
+	}
+	return signing.Asked(i.Client.IDTokenSignedResponseAlg)
+}
+
 // skew is by how many seconds the tokens give way to the clock of the client.
 func (i *Issuance) skew() int64 {
 	if i.Client == nil {
@@ -137,7 +145,7 @@ func (s *Issuer) Access(ctx context.Context, at endpoint.Site, i *Issuance) (str
 	if i.Client != nil && i.Client.PlainJwtType {
 		kind = signing.IDToken // which is of type JWT
 	}
-	return keys.Signer().Sign(kind, o.End())
+	return keys.Signer(i.algorithm()).Sign(kind, o.End())
 }
 
 // Refresh makes the refresh token of a generation. The access tokens it is

@@ -386,6 +386,7 @@ func CreateApp(ctx context.Context, client *writ.Client) (any, error) {
 			ClockSkew:                writ.Ptr(writ.Duration(1 * time.Second)),
 			AdditionalOrigins:        []string{"https://app.example.com"},
 			PlainJWTType:             writ.Ptr(true),
+			IDTokenSignedResponseAlg: writ.Ptr(writ.SignatureAlgorithmRs256),
 		},
 	})
 }
@@ -409,6 +410,7 @@ func PatchApp(ctx context.Context, client *writ.Client) (any, error) {
 			ClockSkew:                writ.Ptr(writ.Duration(1 * time.Second)),
 			AdditionalOrigins:        &writ.Origins{Origins: []string{"https://app.example.com"}},
 			PlainJWTType:             writ.Ptr(true),
+			IDTokenSignedResponseAlg: writ.Ptr(writ.SignatureAlgorithmRs256),
 		},
 	})
 }

@@ -366,6 +366,7 @@ from writ.types import (
     SetPasswordReply,
     SetSystemFeaturesReply,
     SetUserMetadataReply,
+    SignatureAlgorithm,
     SigningKeyRotation,
     StatePolicy,
     TLSMode,
@@ -584,6 +585,7 @@ def create_app(client: Client) -> CreateAppReply:
                 clock_skew=timedelta(seconds=1),
                 additional_origins=["https://app.example.com"],
                 plain_jwt_type=True,
+                id_token_signed_response_alg=SignatureAlgorithm.RS256,
             ),
         ),
     )
@@ -610,6 +612,7 @@ def patch_app(client: Client) -> PatchAppReply:
                 clock_skew=timedelta(seconds=1),
                 additional_origins=Origins(origins=["https://app.example.com"]),
                 plain_jwt_type=True,
+                id_token_signed_response_alg=SignatureAlgorithm.RS256,
             ),
         ),
     )

@@ -279,6 +279,12 @@ export interface AppOIDCConfig {
    * resource servers that refuse what they do not know, as Spring Security does.
    */
   plainJwtType?: boolean;
+  /**
+   * What ID tokens, and access tokens in the form JWT, are signed with (OpenID Connect Dynamic Client
+   * Registration); that of the instance when omitted. When no application of the instance asked for the
+   * algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
+   */
+  idTokenSignedResponseAlg?: SignatureAlgorithm;
 }
 
 /** OIDCConfig is how an application uses the OpenID provider. */
@@ -335,6 +341,12 @@ export interface AppOIDCConfigOutput {
    * resource servers that refuse what they do not know, as Spring Security does.
    */
   plainJwtType: boolean;
+  /**
+   * What ID tokens, and access tokens in the form JWT, are signed with (OpenID Connect Dynamic Client
+   * Registration); that of the instance when omitted. When no application of the instance asked for the
+   * algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
+   */
+  idTokenSignedResponseAlg: SignatureAlgorithm;
 }
 
 /** AppPatchOIDCConfig changes the fields that are present. */
@@ -388,6 +400,12 @@ export interface AppPatchOIDCConfig {
   additionalOrigins?: Origins;
   /** Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it. */
   plainJwtType?: boolean;
+  /**
+   * What ID tokens, and access tokens in the form JWT, are signed with; UNSPECIFIED is that of the instance.
+   * A key that is new to the instance is published first: until ten minutes later, or eleven, the instance's
+   * signs.
+   */
+  idTokenSignedResponseAlg?: SignatureAlgorithm;
 }
 
 /**
@@ -5866,6 +5884,22 @@ export interface SettingDetails {
   /** The context the setting belongs to. */
   resourceOwner: Owner;
 }
+
+/**
+ * SignatureAlgorithm is what tokens are signed with (RFC 7518, RFC 8037). A server that is newer than this
+ * package may answer others.
+ */
+export const SignatureAlgorithm = {
+  /** That of the instance. */
+  UNSPECIFIED: "SIGNATURE_ALGORITHM_UNSPECIFIED",
+  /** RSA with 2048 bits: every verifier knows it, and it costs the most. */
+  RS256: "SIGNATURE_ALGORITHM_RS256",
+  /** ECDSA with P-256. */
+  ES256: "SIGNATURE_ALGORITHM_ES256",
+  /** Ed25519. */
+  EDDSA: "SIGNATURE_ALGORITHM_EDDSA",
+} as const;
+export type SignatureAlgorithm = Open<(typeof SignatureAlgorithm)[keyof typeof SignatureAlgorithm]>;
 
 /** SigningKeyRotation says what becomes of the old key. */
 export interface SigningKeyRotation {

@@ -110,6 +110,12 @@ func (k *keycloak) oidc(o *jsonObject, attribute func(string) string, clientID s
 		RedirectUris: redirects, AuthMethodType: method, AccessTokenType: object.AccessTokenType_ACCESS_TOKEN_TYPE_JWT, ApplicationType: appv3.ApplicationType_APPLICATION_TYPE_WEB,
 		AccessTokenRoleAssertion: true, PlainJwtType: attribute("access.token.header.type.rfc9068") != "true",
 	}
+	if asked := attribute("id.token.signed.response.alg"); asked != "" {
+		config.IdTokenSignedResponseAlg = object.SignatureAlgorithm(object.SignatureAlgorithm_value["SIGNATURE_ALGORITHM_"+strings.ToUpper(asked)])
+		if config.GetIdTokenSignedResponseAlg() == 0 {
+			k.Lost("apps", clientID, fmt.Sprintf("without ID tokens signed by %s: there is RS256, ES256 and EdDSA", asked))
+		}
+	}
 	switch after := attribute("post.logout.redirect.uris"); after {
 	case "", "-":
 	case "+":

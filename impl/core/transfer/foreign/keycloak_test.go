@@ -158,6 +158,26 @@ func TestClientsOfKeycloakAreApps(t *testing.T) {
 	}
 }
 
+func TestClientsOfKeycloakKeepTheAlgorithmOfTheirTokens(t *testing.T) {
+	t.Parallel()
+	r := readAll("keycloak", strings.NewReader(`{"id":"r","realm":"r","clients":[
+		{"clientId":"none"},
+		{"clientId":"es","attributes":{"id.token.signed.response.alg":"ES256"}},
+		{"clientId":"ed","attributes":{"id.token.signed.response.alg":"EdDSA"}},
+		{"clientId":"ps","attributes":{"id.token.signed.response.alg":"PS512"}}]}`), foreign.Options{})
+	got := map[string]object.SignatureAlgorithm{}
+	for _, item := range r.items["apps"] {
+		app := item.(*transferv1.TransferApp)
+		got[app.GetClientId()] = app.GetOidc().GetIdTokenSignedResponseAlg()
+	}
+	if len(got) != 4 || got["none"] != 0 || got["es"] != object.SignatureAlgorithm_SIGNATURE_ALGORITHM_ES256 || got["ed"] != object.SignatureAlgorithm_SIGNATURE_ALGORITHM_EDDSA || got["ps"] != 0 {
+		t.Errorf("got %v", got)
+	}
+	if !r.loses("apps ps", "PS512") || r.loses("apps es", "ES256") {
+		t.Errorf("got the report %v", r.lost)
+	}
+}
+
 func TestIdentityProvidersOfKeycloakKeepTheirAccounts(t *testing.T) {
 	t.Parallel()
 	r := readFile(t, "keycloak", realm, foreign.Options{})

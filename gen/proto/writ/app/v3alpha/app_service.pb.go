@@ -693,9 +693,14 @@ type OIDCConfig struct {
 	// Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt
 	// as RFC 9068 has it: for resource servers that refuse what they do not know, as
 	// Spring Security does.
-	PlainJwtType  bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3" json:"plain_jwt_type,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	PlainJwtType bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3" json:"plain_jwt_type,omitempty"`
+	// What ID tokens, and access tokens in the form JWT, are signed with
+	// (OpenID Connect Dynamic Client Registration); that of the instance when omitted.
+	// When no application of the instance asked for the algorithm before, its key is
+	// published first: until ten minutes later, or eleven, the instance's signs.
+	IdTokenSignedResponseAlg v3alpha.SignatureAlgorithm `protobuf:"varint,17,opt,name=id_token_signed_response_alg,json=idTokenSignedResponseAlg,proto3,enum=writ.object.v3alpha.SignatureAlgorithm" json:"id_token_signed_response_alg,omitempty"`
+	unknownFields            protoimpl.UnknownFields
+	sizeCache                protoimpl.SizeCache
 }
 
 func (x *OIDCConfig) Reset() {
@@ -826,6 +831,13 @@ func (x *OIDCConfig) GetPlainJwtType() bool {
 	return false
 }
 
+func (x *OIDCConfig) GetIdTokenSignedResponseAlg() v3alpha.SignatureAlgorithm {
+	if x != nil {
+		return x.IdTokenSignedResponseAlg
+	}
+	return v3alpha.SignatureAlgorithm(0)
+}
+
 // PatchOIDCConfig changes the fields that are present.
 type PatchOIDCConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -868,9 +880,13 @@ type PatchOIDCConfig struct {
 	AdditionalOrigins *Origins `protobuf:"bytes,13,opt,name=additional_origins,json=additionalOrigins,proto3" json:"additional_origins,omitempty"`
 	// Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt
 	// as RFC 9068 has it.
-	PlainJwtType  *bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3,oneof" json:"plain_jwt_type,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	PlainJwtType *bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3,oneof" json:"plain_jwt_type,omitempty"`
+	// What ID tokens, and access tokens in the form JWT, are signed with; UNSPECIFIED
+	// is that of the instance. A key that is new to the instance is published first: until
+	// ten minutes later, or eleven, the instance's signs.
+	IdTokenSignedResponseAlg *v3alpha.SignatureAlgorithm `protobuf:"varint,17,opt,name=id_token_signed_response_alg,json=idTokenSignedResponseAlg,proto3,enum=writ.object.v3alpha.SignatureAlgorithm,oneof" json:"id_token_signed_response_alg,omitempty"`
+	unknownFields            protoimpl.UnknownFields
+	sizeCache                protoimpl.SizeCache
 }
 
 func (x *PatchOIDCConfig) Reset() {
@@ -999,6 +1015,13 @@ func (x *PatchOIDCConfig) GetPlainJwtType() bool {
 		return *x.PlainJwtType
 	}
 	return false
+}
+
+func (x *PatchOIDCConfig) GetIdTokenSignedResponseAlg() v3alpha.SignatureAlgorithm {
+	if x != nil && x.IdTokenSignedResponseAlg != nil {
+		return *x.IdTokenSignedResponseAlg
+	}
+	return v3alpha.SignatureAlgorithm(0)
 }
 
 // APIConfig is how an API authenticates.
@@ -3338,7 +3361,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x04oidc\x18\x02 \x01(\v2!.writ.app.v3alpha.PatchOIDCConfigH\x00R\x04oidc\x124\n" +
 	"\x03api\x18\x03 \x01(\v2 .writ.app.v3alpha.PatchAPIConfigH\x00R\x03api:\b\xf2\xc7\x18\x04appsB\b\n" +
 	"\x06configB\a\n" +
-	"\x05_name\"\xc4\b\n" +
+	"\x05_name\"\xb7\t\n" +
 	"\n" +
 	"OIDCConfig\x12[\n" +
 	"\rredirect_uris\x18\x01 \x03(\tB6\xbaH3\x92\x010\x10d\x18\x01\"*r(\x10\x01\x18\xd0\x0f\x92\x02 https://app.example.com/callbackR\fredirectUris\x12p\n" +
@@ -3360,7 +3383,9 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"clock_skew\x18\f \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"J\x02\b\x01\"\x02\b\x052\x00R\tclockSkew\x12\\\n" +
 	"\x12additional_origins\x18\r \x03(\tB-\xbaH*\x92\x01'\x10d\x18\x01\"!r\x1f\x10\x01\x18\xd0\x0f\x92\x02\x17https://app.example.comR\x11additionalOrigins\x12$\n" +
-	"\x0eplain_jwt_type\x18\x10 \x01(\bR\fplainJwtType\"\xda\t\n" +
+	"\x0eplain_jwt_type\x18\x10 \x01(\bR\fplainJwtType\x12q\n" +
+	"\x1cid_token_signed_response_alg\x18\x11 \x01(\x0e2'.writ.object.v3alpha.SignatureAlgorithmB\b\xbaH\x05\x82\x01\x02\x10\x01R\x18idTokenSignedResponseAlg\"\xf3\n" +
+	"\n" +
 	"\x0fPatchOIDCConfig\x12C\n" +
 	"\rredirect_uris\x18\x01 \x01(\v2\x1e.writ.app.v3alpha.RedirectURIsR\fredirectUris\x12Y\n" +
 	"\x19post_logout_redirect_uris\x18\x02 \x01(\v2\x1e.writ.app.v3alpha.RedirectURIsR\x16postLogoutRedirectUris\x12F\n" +
@@ -3382,7 +3407,8 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"clock_skew\x18\f \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"J\x02\b\x01\"\x02\b\x052\x00R\tclockSkew\x12H\n" +
 	"\x12additional_origins\x18\r \x01(\v2\x19.writ.app.v3alpha.OriginsR\x11additionalOrigins\x12)\n" +
-	"\x0eplain_jwt_type\x18\x10 \x01(\bH\aR\fplainJwtType\x88\x01\x01:\b\xf2\xc7\x18\x04appsB\x13\n" +
+	"\x0eplain_jwt_type\x18\x10 \x01(\bH\aR\fplainJwtType\x88\x01\x01\x12v\n" +
+	"\x1cid_token_signed_response_alg\x18\x11 \x01(\x0e2'.writ.object.v3alpha.SignatureAlgorithmB\b\xbaH\x05\x82\x01\x02\x10\x01H\bR\x18idTokenSignedResponseAlg\x88\x01\x01:\b\xf2\xc7\x18\x04appsB\x13\n" +
 	"\x11_application_typeB\x13\n" +
 	"\x11_auth_method_typeB\x13\n" +
 	"\x11_development_modeB\x14\n" +
@@ -3390,7 +3416,8 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x1c_access_token_role_assertionB\x1a\n" +
 	"\x18_id_token_role_assertionB\x1e\n" +
 	"\x1c_id_token_userinfo_assertionB\x11\n" +
-	"\x0f_plain_jwt_type\"e\n" +
+	"\x0f_plain_jwt_typeB\x1f\n" +
+	"\x1d_id_token_signed_response_alg\"e\n" +
 	"\tAPIConfig\x12X\n" +
 	"\x10auth_method_type\x18\x01 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeB\f\xbaH\t\x82\x01\x06\x18\x00\x18\x01\x18\x04R\x0eauthMethodType\"\x8c\x01\n" +
 	"\x0ePatchAPIConfig\x12[\n" +
@@ -3663,17 +3690,18 @@ var file_writ_app_v3alpha_app_service_proto_goTypes = []any{
 	(*AppKeySearchFilter)(nil),       // 50: writ.app.v3alpha.AppKeySearchFilter
 	(v3alpha.AccessTokenType)(0),     // 51: writ.object.v3alpha.AccessTokenType
 	(*durationpb.Duration)(nil),      // 52: google.protobuf.Duration
-	(*v3alpha.Details)(nil),          // 53: writ.object.v3alpha.Details
-	(v3alpha.EffectiveState)(0),      // 54: writ.object.v3alpha.EffectiveState
-	(*timestamppb.Timestamp)(nil),    // 55: google.protobuf.Timestamp
-	(*v3alpha.NameFilter)(nil),       // 56: writ.object.v3alpha.NameFilter
-	(*v3alpha.InIDsFilter)(nil),      // 57: writ.object.v3alpha.InIDsFilter
-	(*v3alpha.IDFilter)(nil),         // 58: writ.object.v3alpha.IDFilter
-	(*v3alpha.StateFilter)(nil),      // 59: writ.object.v3alpha.StateFilter
-	(*v3alpha.RequestContext)(nil),   // 60: writ.object.v3alpha.RequestContext
-	(*v3alpha.ListQuery)(nil),        // 61: writ.object.v3alpha.ListQuery
-	(*v3alpha.ListDetails)(nil),      // 62: writ.object.v3alpha.ListDetails
-	(*v3alpha.TimestampFilter)(nil),  // 63: writ.object.v3alpha.TimestampFilter
+	(v3alpha.SignatureAlgorithm)(0),  // 53: writ.object.v3alpha.SignatureAlgorithm
+	(*v3alpha.Details)(nil),          // 54: writ.object.v3alpha.Details
+	(v3alpha.EffectiveState)(0),      // 55: writ.object.v3alpha.EffectiveState
+	(*timestamppb.Timestamp)(nil),    // 56: google.protobuf.Timestamp
+	(*v3alpha.NameFilter)(nil),       // 57: writ.object.v3alpha.NameFilter
+	(*v3alpha.InIDsFilter)(nil),      // 58: writ.object.v3alpha.InIDsFilter
+	(*v3alpha.IDFilter)(nil),         // 59: writ.object.v3alpha.IDFilter
+	(*v3alpha.StateFilter)(nil),      // 60: writ.object.v3alpha.StateFilter
+	(*v3alpha.RequestContext)(nil),   // 61: writ.object.v3alpha.RequestContext
+	(*v3alpha.ListQuery)(nil),        // 62: writ.object.v3alpha.ListQuery
+	(*v3alpha.ListDetails)(nil),      // 63: writ.object.v3alpha.ListDetails
+	(*v3alpha.TimestampFilter)(nil),  // 64: writ.object.v3alpha.TimestampFilter
 }
 var file_writ_app_v3alpha_app_service_proto_depIdxs = []int32{
 	9,  // 0: writ.app.v3alpha.App.oidc:type_name -> writ.app.v3alpha.OIDCConfig
@@ -3686,96 +3714,98 @@ var file_writ_app_v3alpha_app_service_proto_depIdxs = []int32{
 	3,  // 7: writ.app.v3alpha.OIDCConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
 	51, // 8: writ.app.v3alpha.OIDCConfig.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
 	52, // 9: writ.app.v3alpha.OIDCConfig.clock_skew:type_name -> google.protobuf.Duration
-	13, // 10: writ.app.v3alpha.PatchOIDCConfig.redirect_uris:type_name -> writ.app.v3alpha.RedirectURIs
-	13, // 11: writ.app.v3alpha.PatchOIDCConfig.post_logout_redirect_uris:type_name -> writ.app.v3alpha.RedirectURIs
-	15, // 12: writ.app.v3alpha.PatchOIDCConfig.response_types:type_name -> writ.app.v3alpha.ResponseTypes
-	16, // 13: writ.app.v3alpha.PatchOIDCConfig.grant_types:type_name -> writ.app.v3alpha.GrantTypes
-	2,  // 14: writ.app.v3alpha.PatchOIDCConfig.application_type:type_name -> writ.app.v3alpha.ApplicationType
-	3,  // 15: writ.app.v3alpha.PatchOIDCConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	51, // 16: writ.app.v3alpha.PatchOIDCConfig.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
-	52, // 17: writ.app.v3alpha.PatchOIDCConfig.clock_skew:type_name -> google.protobuf.Duration
-	14, // 18: writ.app.v3alpha.PatchOIDCConfig.additional_origins:type_name -> writ.app.v3alpha.Origins
-	3,  // 19: writ.app.v3alpha.APIConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	3,  // 20: writ.app.v3alpha.PatchAPIConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	0,  // 21: writ.app.v3alpha.ResponseTypes.types:type_name -> writ.app.v3alpha.ResponseType
-	1,  // 22: writ.app.v3alpha.GrantTypes.types:type_name -> writ.app.v3alpha.GrantType
-	53, // 23: writ.app.v3alpha.GetApp.details:type_name -> writ.object.v3alpha.Details
-	54, // 24: writ.app.v3alpha.GetApp.state:type_name -> writ.object.v3alpha.EffectiveState
-	9,  // 25: writ.app.v3alpha.GetApp.oidc:type_name -> writ.app.v3alpha.OIDCConfig
-	11, // 26: writ.app.v3alpha.GetApp.api:type_name -> writ.app.v3alpha.APIConfig
-	18, // 27: writ.app.v3alpha.GetApp.compliance_problems:type_name -> writ.app.v3alpha.ComplianceProblem
-	4,  // 28: writ.app.v3alpha.AppTypeFilter.type:type_name -> writ.app.v3alpha.AppType
-	52, // 29: writ.app.v3alpha.SecretRotation.overlap:type_name -> google.protobuf.Duration
-	55, // 30: writ.app.v3alpha.AppKey.expiration_date:type_name -> google.protobuf.Timestamp
-	53, // 31: writ.app.v3alpha.GetAppKey.details:type_name -> writ.object.v3alpha.Details
-	55, // 32: writ.app.v3alpha.GetAppKey.expiration_date:type_name -> google.protobuf.Timestamp
-	56, // 33: writ.app.v3alpha.AppSearchFilter.name:type_name -> writ.object.v3alpha.NameFilter
-	57, // 34: writ.app.v3alpha.AppSearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
-	58, // 35: writ.app.v3alpha.AppSearchFilter.project_id:type_name -> writ.object.v3alpha.IDFilter
-	58, // 36: writ.app.v3alpha.AppSearchFilter.client_id:type_name -> writ.object.v3alpha.IDFilter
-	59, // 37: writ.app.v3alpha.AppSearchFilter.state:type_name -> writ.object.v3alpha.StateFilter
-	19, // 38: writ.app.v3alpha.AppSearchFilter.type:type_name -> writ.app.v3alpha.AppTypeFilter
-	7,  // 39: writ.app.v3alpha.CreateAppRequest.app:type_name -> writ.app.v3alpha.App
-	53, // 40: writ.app.v3alpha.CreateAppResponse.details:type_name -> writ.object.v3alpha.Details
-	8,  // 41: writ.app.v3alpha.PatchAppRequest.app:type_name -> writ.app.v3alpha.PatchApp
-	53, // 42: writ.app.v3alpha.PatchAppResponse.details:type_name -> writ.object.v3alpha.Details
-	53, // 43: writ.app.v3alpha.DeleteAppResponse.details:type_name -> writ.object.v3alpha.Details
-	17, // 44: writ.app.v3alpha.GetAppResponse.app:type_name -> writ.app.v3alpha.GetApp
-	60, // 45: writ.app.v3alpha.SearchAppsRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
-	61, // 46: writ.app.v3alpha.SearchAppsRequest.query:type_name -> writ.object.v3alpha.ListQuery
-	5,  // 47: writ.app.v3alpha.SearchAppsRequest.sorting_column:type_name -> writ.app.v3alpha.AppFieldName
-	23, // 48: writ.app.v3alpha.SearchAppsRequest.filters:type_name -> writ.app.v3alpha.AppSearchFilter
-	62, // 49: writ.app.v3alpha.SearchAppsResponse.details:type_name -> writ.object.v3alpha.ListDetails
-	5,  // 50: writ.app.v3alpha.SearchAppsResponse.sorting_column:type_name -> writ.app.v3alpha.AppFieldName
-	17, // 51: writ.app.v3alpha.SearchAppsResponse.result:type_name -> writ.app.v3alpha.GetApp
-	53, // 52: writ.app.v3alpha.ActivateAppResponse.details:type_name -> writ.object.v3alpha.Details
-	53, // 53: writ.app.v3alpha.DeactivateAppResponse.details:type_name -> writ.object.v3alpha.Details
-	53, // 54: writ.app.v3alpha.TrustAppResponse.details:type_name -> writ.object.v3alpha.Details
-	53, // 55: writ.app.v3alpha.DistrustAppResponse.details:type_name -> writ.object.v3alpha.Details
-	20, // 56: writ.app.v3alpha.RegenerateSecretRequest.rotation:type_name -> writ.app.v3alpha.SecretRotation
-	53, // 57: writ.app.v3alpha.RegenerateSecretResponse.details:type_name -> writ.object.v3alpha.Details
-	21, // 58: writ.app.v3alpha.CreateAppKeyRequest.key:type_name -> writ.app.v3alpha.AppKey
-	53, // 59: writ.app.v3alpha.CreateAppKeyResponse.details:type_name -> writ.object.v3alpha.Details
-	53, // 60: writ.app.v3alpha.DeleteAppKeyResponse.details:type_name -> writ.object.v3alpha.Details
-	61, // 61: writ.app.v3alpha.SearchAppKeysRequest.query:type_name -> writ.object.v3alpha.ListQuery
-	6,  // 62: writ.app.v3alpha.SearchAppKeysRequest.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
-	50, // 63: writ.app.v3alpha.SearchAppKeysRequest.filters:type_name -> writ.app.v3alpha.AppKeySearchFilter
-	62, // 64: writ.app.v3alpha.SearchAppKeysResponse.details:type_name -> writ.object.v3alpha.ListDetails
-	6,  // 65: writ.app.v3alpha.SearchAppKeysResponse.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
-	22, // 66: writ.app.v3alpha.SearchAppKeysResponse.result:type_name -> writ.app.v3alpha.GetAppKey
-	57, // 67: writ.app.v3alpha.AppKeySearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
-	63, // 68: writ.app.v3alpha.AppKeySearchFilter.expiration_date:type_name -> writ.object.v3alpha.TimestampFilter
-	24, // 69: writ.app.v3alpha.ServiceApps.CreateApp:input_type -> writ.app.v3alpha.CreateAppRequest
-	26, // 70: writ.app.v3alpha.ServiceApps.PatchApp:input_type -> writ.app.v3alpha.PatchAppRequest
-	28, // 71: writ.app.v3alpha.ServiceApps.DeleteApp:input_type -> writ.app.v3alpha.DeleteAppRequest
-	30, // 72: writ.app.v3alpha.ServiceApps.GetApp:input_type -> writ.app.v3alpha.GetAppRequest
-	32, // 73: writ.app.v3alpha.ServiceApps.SearchApps:input_type -> writ.app.v3alpha.SearchAppsRequest
-	34, // 74: writ.app.v3alpha.ServiceApps.ActivateApp:input_type -> writ.app.v3alpha.ActivateAppRequest
-	36, // 75: writ.app.v3alpha.ServiceApps.DeactivateApp:input_type -> writ.app.v3alpha.DeactivateAppRequest
-	38, // 76: writ.app.v3alpha.ServiceApps.TrustApp:input_type -> writ.app.v3alpha.TrustAppRequest
-	40, // 77: writ.app.v3alpha.ServiceApps.DistrustApp:input_type -> writ.app.v3alpha.DistrustAppRequest
-	42, // 78: writ.app.v3alpha.ServiceApps.RegenerateSecret:input_type -> writ.app.v3alpha.RegenerateSecretRequest
-	44, // 79: writ.app.v3alpha.ServiceApps.CreateAppKey:input_type -> writ.app.v3alpha.CreateAppKeyRequest
-	46, // 80: writ.app.v3alpha.ServiceApps.DeleteAppKey:input_type -> writ.app.v3alpha.DeleteAppKeyRequest
-	48, // 81: writ.app.v3alpha.ServiceApps.SearchAppKeys:input_type -> writ.app.v3alpha.SearchAppKeysRequest
-	25, // 82: writ.app.v3alpha.ServiceApps.CreateApp:output_type -> writ.app.v3alpha.CreateAppResponse
-	27, // 83: writ.app.v3alpha.ServiceApps.PatchApp:output_type -> writ.app.v3alpha.PatchAppResponse
-	29, // 84: writ.app.v3alpha.ServiceApps.DeleteApp:output_type -> writ.app.v3alpha.DeleteAppResponse
-	31, // 85: writ.app.v3alpha.ServiceApps.GetApp:output_type -> writ.app.v3alpha.GetAppResponse
-	33, // 86: writ.app.v3alpha.ServiceApps.SearchApps:output_type -> writ.app.v3alpha.SearchAppsResponse
-	35, // 87: writ.app.v3alpha.ServiceApps.ActivateApp:output_type -> writ.app.v3alpha.ActivateAppResponse
-	37, // 88: writ.app.v3alpha.ServiceApps.DeactivateApp:output_type -> writ.app.v3alpha.DeactivateAppResponse
-	39, // 89: writ.app.v3alpha.ServiceApps.TrustApp:output_type -> writ.app.v3alpha.TrustAppResponse
-	41, // 90: writ.app.v3alpha.ServiceApps.DistrustApp:output_type -> writ.app.v3alpha.DistrustAppResponse
-	43, // 91: writ.app.v3alpha.ServiceApps.RegenerateSecret:output_type -> writ.app.v3alpha.RegenerateSecretResponse
-	45, // 92: writ.app.v3alpha.ServiceApps.CreateAppKey:output_type -> writ.app.v3alpha.CreateAppKeyResponse
-	47, // 93: writ.app.v3alpha.ServiceApps.DeleteAppKey:output_type -> writ.app.v3alpha.DeleteAppKeyResponse
-	49, // 94: writ.app.v3alpha.ServiceApps.SearchAppKeys:output_type -> writ.app.v3alpha.SearchAppKeysResponse
-	82, // [82:95] is the sub-list for method output_type
-	69, // [69:82] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	53, // 10: writ.app.v3alpha.OIDCConfig.id_token_signed_response_alg:type_name -> writ.object.v3alpha.SignatureAlgorithm
+	13, // 11: writ.app.v3alpha.PatchOIDCConfig.redirect_uris:type_name -> writ.app.v3alpha.RedirectURIs
+	13, // 12: writ.app.v3alpha.PatchOIDCConfig.post_logout_redirect_uris:type_name -> writ.app.v3alpha.RedirectURIs
+	15, // 13: writ.app.v3alpha.PatchOIDCConfig.response_types:type_name -> writ.app.v3alpha.ResponseTypes
+	16, // 14: writ.app.v3alpha.PatchOIDCConfig.grant_types:type_name -> writ.app.v3alpha.GrantTypes
+	2,  // 15: writ.app.v3alpha.PatchOIDCConfig.application_type:type_name -> writ.app.v3alpha.ApplicationType
+	3,  // 16: writ.app.v3alpha.PatchOIDCConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
+	51, // 17: writ.app.v3alpha.PatchOIDCConfig.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
+	52, // 18: writ.app.v3alpha.PatchOIDCConfig.clock_skew:type_name -> google.protobuf.Duration
+	14, // 19: writ.app.v3alpha.PatchOIDCConfig.additional_origins:type_name -> writ.app.v3alpha.Origins
+	53, // 20: writ.app.v3alpha.PatchOIDCConfig.id_token_signed_response_alg:type_name -> writ.object.v3alpha.SignatureAlgorithm
+	3,  // 21: writ.app.v3alpha.APIConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
+	3,  // 22: writ.app.v3alpha.PatchAPIConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
+	0,  // 23: writ.app.v3alpha.ResponseTypes.types:type_name -> writ.app.v3alpha.ResponseType
+	1,  // 24: writ.app.v3alpha.GrantTypes.types:type_name -> writ.app.v3alpha.GrantType
+	54, // 25: writ.app.v3alpha.GetApp.details:type_name -> writ.object.v3alpha.Details
+	55, // 26: writ.app.v3alpha.GetApp.state:type_name -> writ.object.v3alpha.EffectiveState
+	9,  // 27: writ.app.v3alpha.GetApp.oidc:type_name -> writ.app.v3alpha.OIDCConfig
+	11, // 28: writ.app.v3alpha.GetApp.api:type_name -> writ.app.v3alpha.APIConfig
+	18, // 29: writ.app.v3alpha.GetApp.compliance_problems:type_name -> writ.app.v3alpha.ComplianceProblem
+	4,  // 30: writ.app.v3alpha.AppTypeFilter.type:type_name -> writ.app.v3alpha.AppType
+	52, // 31: writ.app.v3alpha.SecretRotation.overlap:type_name -> google.protobuf.Duration
+	56, // 32: writ.app.v3alpha.AppKey.expiration_date:type_name -> google.protobuf.Timestamp
+	54, // 33: writ.app.v3alpha.GetAppKey.details:type_name -> writ.object.v3alpha.Details
+	56, // 34: writ.app.v3alpha.GetAppKey.expiration_date:type_name -> google.protobuf.Timestamp
+	57, // 35: writ.app.v3alpha.AppSearchFilter.name:type_name -> writ.object.v3alpha.NameFilter
+	58, // 36: writ.app.v3alpha.AppSearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
+	59, // 37: writ.app.v3alpha.AppSearchFilter.project_id:type_name -> writ.object.v3alpha.IDFilter
+	59, // 38: writ.app.v3alpha.AppSearchFilter.client_id:type_name -> writ.object.v3alpha.IDFilter
+	60, // 39: writ.app.v3alpha.AppSearchFilter.state:type_name -> writ.object.v3alpha.StateFilter
+	19, // 40: writ.app.v3alpha.AppSearchFilter.type:type_name -> writ.app.v3alpha.AppTypeFilter
+	7,  // 41: writ.app.v3alpha.CreateAppRequest.app:type_name -> writ.app.v3alpha.App
+	54, // 42: writ.app.v3alpha.CreateAppResponse.details:type_name -> writ.object.v3alpha.Details
+	8,  // 43: writ.app.v3alpha.PatchAppRequest.app:type_name -> writ.app.v3alpha.PatchApp
+	54, // 44: writ.app.v3alpha.PatchAppResponse.details:type_name -> writ.object.v3alpha.Details
+	54, // 45: writ.app.v3alpha.DeleteAppResponse.details:type_name -> writ.object.v3alpha.Details
+	17, // 46: writ.app.v3alpha.GetAppResponse.app:type_name -> writ.app.v3alpha.GetApp
+	61, // 47: writ.app.v3alpha.SearchAppsRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
+	62, // 48: writ.app.v3alpha.SearchAppsRequest.query:type_name -> writ.object.v3alpha.ListQuery
+	5,  // 49: writ.app.v3alpha.SearchAppsRequest.sorting_column:type_name -> writ.app.v3alpha.AppFieldName
+	23, // 50: writ.app.v3alpha.SearchAppsRequest.filters:type_name -> writ.app.v3alpha.AppSearchFilter
+	63, // 51: writ.app.v3alpha.SearchAppsResponse.details:type_name -> writ.object.v3alpha.ListDetails
+	5,  // 52: writ.app.v3alpha.SearchAppsResponse.sorting_column:type_name -> writ.app.v3alpha.AppFieldName
+	17, // 53: writ.app.v3alpha.SearchAppsResponse.result:type_name -> writ.app.v3alpha.GetApp
+	54, // 54: writ.app.v3alpha.ActivateAppResponse.details:type_name -> writ.object.v3alpha.Details
+	54, // 55: writ.app.v3alpha.DeactivateAppResponse.details:type_name -> writ.object.v3alpha.Details
+	54, // 56: writ.app.v3alpha.TrustAppResponse.details:type_name -> writ.object.v3alpha.Details
+	54, // 57: writ.app.v3alpha.DistrustAppResponse.details:type_name -> writ.object.v3alpha.Details
+	20, // 58: writ.app.v3alpha.RegenerateSecretRequest.rotation:type_name -> writ.app.v3alpha.SecretRotation
+	54, // 59: writ.app.v3alpha.RegenerateSecretResponse.details:type_name -> writ.object.v3alpha.Details
+	21, // 60: writ.app.v3alpha.CreateAppKeyRequest.key:type_name -> writ.app.v3alpha.AppKey
+	54, // 61: writ.app.v3alpha.CreateAppKeyResponse.details:type_name -> writ.object.v3alpha.Details
+	54, // 62: writ.app.v3alpha.DeleteAppKeyResponse.details:type_name -> writ.object.v3alpha.Details
+	62, // 63: writ.app.v3alpha.SearchAppKeysRequest.query:type_name -> writ.object.v3alpha.ListQuery
+	6,  // 64: writ.app.v3alpha.SearchAppKeysRequest.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
+	50, // 65: writ.app.v3alpha.SearchAppKeysRequest.filters:type_name -> writ.app.v3alpha.AppKeySearchFilter
+	63, // 66: writ.app.v3alpha.SearchAppKeysResponse.details:type_name -> writ.object.v3alpha.ListDetails
+	6,  // 67: writ.app.v3alpha.SearchAppKeysResponse.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
+	22, // 68: writ.app.v3alpha.SearchAppKeysResponse.result:type_name -> writ.app.v3alpha.GetAppKey
+	58, // 69: writ.app.v3alpha.AppKeySearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
+	64, // 70: writ.app.v3alpha.AppKeySearchFilter.expiration_date:type_name -> writ.object.v3alpha.TimestampFilter
+	24, // 71: writ.app.v3alpha.ServiceApps.CreateApp:input_type -> writ.app.v3alpha.CreateAppRequest
+	26, // 72: writ.app.v3alpha.ServiceApps.PatchApp:input_type -> writ.app.v3alpha.PatchAppRequest
+	28, // 73: writ.app.v3alpha.ServiceApps.DeleteApp:input_type -> writ.app.v3alpha.DeleteAppRequest
+	30, // 74: writ.app.v3alpha.ServiceApps.GetApp:input_type -> writ.app.v3alpha.GetAppRequest
+	32, // 75: writ.app.v3alpha.ServiceApps.SearchApps:input_type -> writ.app.v3alpha.SearchAppsRequest
+	34, // 76: writ.app.v3alpha.ServiceApps.ActivateApp:input_type -> writ.app.v3alpha.ActivateAppRequest
+	36, // 77: writ.app.v3alpha.ServiceApps.DeactivateApp:input_type -> writ.app.v3alpha.DeactivateAppRequest
+	38, // 78: writ.app.v3alpha.ServiceApps.TrustApp:input_type -> writ.app.v3alpha.TrustAppRequest
+	40, // 79: writ.app.v3alpha.ServiceApps.DistrustApp:input_type -> writ.app.v3alpha.DistrustAppRequest
+	42, // 80: writ.app.v3alpha.ServiceApps.RegenerateSecret:input_type -> writ.app.v3alpha.RegenerateSecretRequest
+	44, // 81: writ.app.v3alpha.ServiceApps.CreateAppKey:input_type -> writ.app.v3alpha.CreateAppKeyRequest
+	46, // 82: writ.app.v3alpha.ServiceApps.DeleteAppKey:input_type -> writ.app.v3alpha.DeleteAppKeyRequest
+	48, // 83: writ.app.v3alpha.ServiceApps.SearchAppKeys:input_type -> writ.app.v3alpha.SearchAppKeysRequest
+	25, // 84: writ.app.v3alpha.ServiceApps.CreateApp:output_type -> writ.app.v3alpha.CreateAppResponse
+	27, // 85: writ.app.v3alpha.ServiceApps.PatchApp:output_type -> writ.app.v3alpha.PatchAppResponse
+	29, // 86: writ.app.v3alpha.ServiceApps.DeleteApp:output_type -> writ.app.v3alpha.DeleteAppResponse
+	31, // 87: writ.app.v3alpha.ServiceApps.GetApp:output_type -> writ.app.v3alpha.GetAppResponse
+	33, // 88: writ.app.v3alpha.ServiceApps.SearchApps:output_type -> writ.app.v3alpha.SearchAppsResponse
+	35, // 89: writ.app.v3alpha.ServiceApps.ActivateApp:output_type -> writ.app.v3alpha.ActivateAppResponse
+	37, // 90: writ.app.v3alpha.ServiceApps.DeactivateApp:output_type -> writ.app.v3alpha.DeactivateAppResponse
+	39, // 91: writ.app.v3alpha.ServiceApps.TrustApp:output_type -> writ.app.v3alpha.TrustAppResponse
+	41, // 92: writ.app.v3alpha.ServiceApps.DistrustApp:output_type -> writ.app.v3alpha.DistrustAppResponse
+	43, // 93: writ.app.v3alpha.ServiceApps.RegenerateSecret:output_type -> writ.app.v3alpha.RegenerateSecretResponse
+	45, // 94: writ.app.v3alpha.ServiceApps.CreateAppKey:output_type -> writ.app.v3alpha.CreateAppKeyResponse
+	47, // 95: writ.app.v3alpha.ServiceApps.DeleteAppKey:output_type -> writ.app.v3alpha.DeleteAppKeyResponse
+	49, // 96: writ.app.v3alpha.ServiceApps.SearchAppKeys:output_type -> writ.app.v3alpha.SearchAppKeysResponse
+	84, // [84:97] is the sub-list for method output_type
+	71, // [71:84] is the sub-list for method input_type
+	71, // [71:71] is the sub-list for extension type_name
+	71, // [71:71] is the sub-list for extension extendee
+	0,  // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_writ_app_v3alpha_app_service_proto_init() }

@@ -509,6 +509,9 @@ func (m *OIDCConfig) AppendJSON(b []byte) []byte {
 	b = append(b, "\"plainJwtType\":"...)
 	b = strconv.AppendBool(b, m.GetPlainJwtType())
 	b = append(b, ',')
+	b = append(b, "\"idTokenSignedResponseAlg\":"...)
+	b = wire.AppendEnum(b, m.GetIdTokenSignedResponseAlg(), v3alpha.SignatureAlgorithm_name)
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -571,6 +574,9 @@ func (m *OIDCConfig) ReadJSON(r *wire.Reader) {
 		case "plainJwtType", "plain_jwt_type":
 			o.Once(13)
 			m.PlainJwtType = r.Bool()
+		case "idTokenSignedResponseAlg", "id_token_signed_response_alg":
+			o.Once(14)
+			m.IdTokenSignedResponseAlg = v3alpha.SignatureAlgorithm(r.Enum("SignatureAlgorithm", v3alpha.SignatureAlgorithm_value))
 		default:
 			o.Unknown()
 		}
@@ -652,6 +658,11 @@ func (m *PatchOIDCConfig) AppendJSON(b []byte) []byte {
 		b = strconv.AppendBool(b, m.GetPlainJwtType())
 		b = append(b, ',')
 	}
+	if m.IdTokenSignedResponseAlg != nil {
+		b = append(b, "\"idTokenSignedResponseAlg\":"...)
+		b = wire.AppendEnum(b, m.GetIdTokenSignedResponseAlg(), v3alpha.SignatureAlgorithm_name)
+		b = append(b, ',')
+	}
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -704,6 +715,9 @@ func (m *PatchOIDCConfig) ReadJSON(r *wire.Reader) {
 		case "plainJwtType", "plain_jwt_type":
 			o.Once(13)
 			m.PlainJwtType = new(r.Bool())
+		case "idTokenSignedResponseAlg", "id_token_signed_response_alg":
+			o.Once(14)
+			m.IdTokenSignedResponseAlg = new(v3alpha.SignatureAlgorithm(r.Enum("SignatureAlgorithm", v3alpha.SignatureAlgorithm_value)))
 		default:
 			o.Unknown()
 		}

@@ -370,9 +370,11 @@ type ApplicationOIDCConfigAdded struct {
 	// Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
 	AdditionalOrigins []string `protobuf:"bytes,13,rep,name=additional_origins,json=additionalOrigins,proto3" json:"additional_origins,omitempty"`
 	// Whether the header typ of access tokens in the form JWT says JWT.
-	PlainJwtType  bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3" json:"plain_jwt_type,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	PlainJwtType bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3" json:"plain_jwt_type,omitempty"`
+	// What ID tokens, and access tokens in the form JWT, are signed with.
+	IdTokenSignedResponseAlg v3alpha1.SignatureAlgorithm `protobuf:"varint,17,opt,name=id_token_signed_response_alg,json=idTokenSignedResponseAlg,proto3,enum=writ.object.v3alpha.SignatureAlgorithm" json:"id_token_signed_response_alg,omitempty"`
+	unknownFields            protoimpl.UnknownFields
+	sizeCache                protoimpl.SizeCache
 }
 
 func (x *ApplicationOIDCConfigAdded) Reset() {
@@ -503,6 +505,13 @@ func (x *ApplicationOIDCConfigAdded) GetPlainJwtType() bool {
 	return false
 }
 
+func (x *ApplicationOIDCConfigAdded) GetIdTokenSignedResponseAlg() v3alpha1.SignatureAlgorithm {
+	if x != nil {
+		return x.IdTokenSignedResponseAlg
+	}
+	return v3alpha1.SignatureAlgorithm(0)
+}
+
 // ApplicationOIDCConfigChanged is appended when the settings of an OpenID client change; only what changed is set.
 type ApplicationOIDCConfigChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -533,9 +542,11 @@ type ApplicationOIDCConfigChanged struct {
 	// Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
 	AdditionalOrigins []string `protobuf:"bytes,13,rep,name=additional_origins,json=additionalOrigins,proto3" json:"additional_origins,omitempty"`
 	// Whether the header typ of access tokens in the form JWT says JWT.
-	PlainJwtType  *bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3,oneof" json:"plain_jwt_type,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	PlainJwtType *bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3,oneof" json:"plain_jwt_type,omitempty"`
+	// What ID tokens, and access tokens in the form JWT, are signed with.
+	IdTokenSignedResponseAlg *v3alpha1.SignatureAlgorithm `protobuf:"varint,17,opt,name=id_token_signed_response_alg,json=idTokenSignedResponseAlg,proto3,enum=writ.object.v3alpha.SignatureAlgorithm,oneof" json:"id_token_signed_response_alg,omitempty"`
+	unknownFields            protoimpl.UnknownFields
+	sizeCache                protoimpl.SizeCache
 }
 
 func (x *ApplicationOIDCConfigChanged) Reset() {
@@ -664,6 +675,13 @@ func (x *ApplicationOIDCConfigChanged) GetPlainJwtType() bool {
 		return *x.PlainJwtType
 	}
 	return false
+}
+
+func (x *ApplicationOIDCConfigChanged) GetIdTokenSignedResponseAlg() v3alpha1.SignatureAlgorithm {
+	if x != nil && x.IdTokenSignedResponseAlg != nil {
+		return *x.IdTokenSignedResponseAlg
+	}
+	return v3alpha1.SignatureAlgorithm(0)
 }
 
 // ApplicationAPIConfigAdded is appended when an API is created.
@@ -932,7 +950,7 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x1b\n" +
 	"\tclient_id\x18\x02 \x01(\tR\bclientId:*\xd2\xc1\x18\"\n" +
-	"\x1bproject.application.removed\x12\x03app\x98\xc8\x18\x01\"\x8e\a\n" +
+	"\x1bproject.application.removed\x12\x03app\x98\xc8\x18\x01\"\xf7\a\n" +
 	"\x1aApplicationOIDCConfigAdded\x12#\n" +
 	"\rredirect_uris\x18\x01 \x03(\tR\fredirectUris\x129\n" +
 	"\x19post_logout_redirect_uris\x18\x02 \x03(\tR\x16postLogoutRedirectUris\x12E\n" +
@@ -950,8 +968,10 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"\n" +
 	"clock_skew\x18\f \x01(\v2\x19.google.protobuf.DurationR\tclockSkew\x12-\n" +
 	"\x12additional_origins\x18\r \x03(\tR\x11additionalOrigins\x12$\n" +
-	"\x0eplain_jwt_type\x18\x10 \x01(\bR\fplainJwtType:0\xd2\xc1\x18,\n" +
-	"%project.application.config.oidc.added\x12\x03app\"\xfe\b\n" +
+	"\x0eplain_jwt_type\x18\x10 \x01(\bR\fplainJwtType\x12g\n" +
+	"\x1cid_token_signed_response_alg\x18\x11 \x01(\x0e2'.writ.object.v3alpha.SignatureAlgorithmR\x18idTokenSignedResponseAlg:0\xd2\xc1\x18,\n" +
+	"%project.application.config.oidc.added\x12\x03app\"\x8d\n" +
+	"\n" +
 	"\x1cApplicationOIDCConfigChanged\x12#\n" +
 	"\rredirect_uris\x18\x01 \x03(\tR\fredirectUris\x129\n" +
 	"\x19post_logout_redirect_uris\x18\x02 \x03(\tR\x16postLogoutRedirectUris\x12E\n" +
@@ -969,7 +989,8 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"\n" +
 	"clock_skew\x18\f \x01(\v2\x19.google.protobuf.DurationR\tclockSkew\x12-\n" +
 	"\x12additional_origins\x18\r \x03(\tR\x11additionalOrigins\x12)\n" +
-	"\x0eplain_jwt_type\x18\x10 \x01(\bH\aR\fplainJwtType\x88\x01\x01:2\xd2\xc1\x18.\n" +
+	"\x0eplain_jwt_type\x18\x10 \x01(\bH\aR\fplainJwtType\x88\x01\x01\x12l\n" +
+	"\x1cid_token_signed_response_alg\x18\x11 \x01(\x0e2'.writ.object.v3alpha.SignatureAlgorithmH\bR\x18idTokenSignedResponseAlg\x88\x01\x01:2\xd2\xc1\x18.\n" +
 	"'project.application.config.oidc.changed\x12\x03appB\x13\n" +
 	"\x11_application_typeB\x13\n" +
 	"\x11_auth_method_typeB\x13\n" +
@@ -978,7 +999,8 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"\x1c_access_token_role_assertionB\x1a\n" +
 	"\x18_id_token_role_assertionB\x1e\n" +
 	"\x1c_id_token_userinfo_assertionB\x11\n" +
-	"\x0f_plain_jwt_type\"\x98\x01\n" +
+	"\x0f_plain_jwt_typeB\x1f\n" +
+	"\x1d_id_token_signed_response_alg\"\x98\x01\n" +
 	"\x19ApplicationAPIConfigAdded\x12J\n" +
 	"\x10auth_method_type\x18\x01 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeR\x0eauthMethodType:/\xd2\xc1\x18+\n" +
 	"$project.application.config.api.added\x12\x03app\"\xb6\x01\n" +
@@ -1031,7 +1053,8 @@ var file_writ_event_v1_app_proto_goTypes = []any{
 	(v3alpha.AuthMethodType)(0),          // 17: writ.app.v3alpha.AuthMethodType
 	(v3alpha1.AccessTokenType)(0),        // 18: writ.object.v3alpha.AccessTokenType
 	(*durationpb.Duration)(nil),          // 19: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),        // 20: google.protobuf.Timestamp
+	(v3alpha1.SignatureAlgorithm)(0),     // 20: writ.object.v3alpha.SignatureAlgorithm
+	(*timestamppb.Timestamp)(nil),        // 21: google.protobuf.Timestamp
 }
 var file_writ_event_v1_app_proto_depIdxs = []int32{
 	14, // 0: writ.event.v1.ApplicationOIDCConfigAdded.response_types:type_name -> writ.app.v3alpha.ResponseType
@@ -1040,21 +1063,23 @@ var file_writ_event_v1_app_proto_depIdxs = []int32{
 	17, // 3: writ.event.v1.ApplicationOIDCConfigAdded.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
 	18, // 4: writ.event.v1.ApplicationOIDCConfigAdded.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
 	19, // 5: writ.event.v1.ApplicationOIDCConfigAdded.clock_skew:type_name -> google.protobuf.Duration
-	14, // 6: writ.event.v1.ApplicationOIDCConfigChanged.response_types:type_name -> writ.app.v3alpha.ResponseType
-	15, // 7: writ.event.v1.ApplicationOIDCConfigChanged.grant_types:type_name -> writ.app.v3alpha.GrantType
-	16, // 8: writ.event.v1.ApplicationOIDCConfigChanged.application_type:type_name -> writ.app.v3alpha.ApplicationType
-	17, // 9: writ.event.v1.ApplicationOIDCConfigChanged.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	18, // 10: writ.event.v1.ApplicationOIDCConfigChanged.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
-	19, // 11: writ.event.v1.ApplicationOIDCConfigChanged.clock_skew:type_name -> google.protobuf.Duration
-	17, // 12: writ.event.v1.ApplicationAPIConfigAdded.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	17, // 13: writ.event.v1.ApplicationAPIConfigChanged.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	20, // 14: writ.event.v1.ApplicationSecretChanged.old_secret_until:type_name -> google.protobuf.Timestamp
-	20, // 15: writ.event.v1.ApplicationKeyAdded.expiration_date:type_name -> google.protobuf.Timestamp
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	20, // 6: writ.event.v1.ApplicationOIDCConfigAdded.id_token_signed_response_alg:type_name -> writ.object.v3alpha.SignatureAlgorithm
+	14, // 7: writ.event.v1.ApplicationOIDCConfigChanged.response_types:type_name -> writ.app.v3alpha.ResponseType
+	15, // 8: writ.event.v1.ApplicationOIDCConfigChanged.grant_types:type_name -> writ.app.v3alpha.GrantType
+	16, // 9: writ.event.v1.ApplicationOIDCConfigChanged.application_type:type_name -> writ.app.v3alpha.ApplicationType
+	17, // 10: writ.event.v1.ApplicationOIDCConfigChanged.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
+	18, // 11: writ.event.v1.ApplicationOIDCConfigChanged.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
+	19, // 12: writ.event.v1.ApplicationOIDCConfigChanged.clock_skew:type_name -> google.protobuf.Duration
+	20, // 13: writ.event.v1.ApplicationOIDCConfigChanged.id_token_signed_response_alg:type_name -> writ.object.v3alpha.SignatureAlgorithm
+	17, // 14: writ.event.v1.ApplicationAPIConfigAdded.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
+	17, // 15: writ.event.v1.ApplicationAPIConfigChanged.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
+	21, // 16: writ.event.v1.ApplicationSecretChanged.old_secret_until:type_name -> google.protobuf.Timestamp
+	21, // 17: writ.event.v1.ApplicationKeyAdded.expiration_date:type_name -> google.protobuf.Timestamp
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_writ_event_v1_app_proto_init() }

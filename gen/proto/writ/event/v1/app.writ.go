@@ -175,6 +175,9 @@ func (m *ApplicationOIDCConfigAdded) AppendJSON(b []byte) []byte {
 	b = append(b, "\"plainJwtType\":"...)
 	b = strconv.AppendBool(b, m.GetPlainJwtType())
 	b = append(b, ',')
+	b = append(b, "\"idTokenSignedResponseAlg\":"...)
+	b = wire.AppendEnum(b, m.GetIdTokenSignedResponseAlg(), v3alpha1.SignatureAlgorithm_name)
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -279,6 +282,11 @@ func (m *ApplicationOIDCConfigChanged) AppendJSON(b []byte) []byte {
 	if m.PlainJwtType != nil {
 		b = append(b, "\"plainJwtType\":"...)
 		b = strconv.AppendBool(b, m.GetPlainJwtType())
+		b = append(b, ',')
+	}
+	if m.IdTokenSignedResponseAlg != nil {
+		b = append(b, "\"idTokenSignedResponseAlg\":"...)
+		b = wire.AppendEnum(b, m.GetIdTokenSignedResponseAlg(), v3alpha1.SignatureAlgorithm_name)
 		b = append(b, ',')
 	}
 	if len(b) > open {

@@ -22,7 +22,9 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// WebKeyAdded is appended when a signing key is made; it is published from now on.
+// WebKeyAdded is appended when a signing key is made; it is published from now on. One that
+// applications ask for beside the instance's own begins and ceases to sign when its time
+// comes, without a further event.
 type WebKeyAdded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The key's ID.

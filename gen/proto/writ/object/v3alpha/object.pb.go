@@ -384,6 +384,63 @@ func (TextFilterMethod) EnumDescriptor() ([]byte, []int) {
 	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{5}
 }
 
+// SignatureAlgorithm is what tokens are signed with (RFC 7518, RFC 8037).
+type SignatureAlgorithm int32
+
+const (
+	// That of the instance.
+	SignatureAlgorithm_SIGNATURE_ALGORITHM_UNSPECIFIED SignatureAlgorithm = 0
+	// RSA with 2048 bits: every verifier knows it, and it costs the most.
+	SignatureAlgorithm_SIGNATURE_ALGORITHM_RS256 SignatureAlgorithm = 1
+	// ECDSA with P-256.
+	SignatureAlgorithm_SIGNATURE_ALGORITHM_ES256 SignatureAlgorithm = 2
+	// Ed25519.
+	SignatureAlgorithm_SIGNATURE_ALGORITHM_EDDSA SignatureAlgorithm = 3
+)
+
+// Enum value maps for SignatureAlgorithm.
+var (
+	SignatureAlgorithm_name = map[int32]string{
+		0: "SIGNATURE_ALGORITHM_UNSPECIFIED",
+		1: "SIGNATURE_ALGORITHM_RS256",
+		2: "SIGNATURE_ALGORITHM_ES256",
+		3: "SIGNATURE_ALGORITHM_EDDSA",
+	}
+	SignatureAlgorithm_value = map[string]int32{
+		"SIGNATURE_ALGORITHM_UNSPECIFIED": 0,
+		"SIGNATURE_ALGORITHM_RS256":       1,
+		"SIGNATURE_ALGORITHM_ES256":       2,
+		"SIGNATURE_ALGORITHM_EDDSA":       3,
+	}
+)
+
+func (x SignatureAlgorithm) Enum() *SignatureAlgorithm {
+	p := new(SignatureAlgorithm)
+	*p = x
+	return p
+}
+
+func (x SignatureAlgorithm) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SignatureAlgorithm) Descriptor() protoreflect.EnumDescriptor {
+	return file_writ_object_v3alpha_object_proto_enumTypes[6].Descriptor()
+}
+
+func (SignatureAlgorithm) Type() protoreflect.EnumType {
+	return &file_writ_object_v3alpha_object_proto_enumTypes[6]
+}
+
+func (x SignatureAlgorithm) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SignatureAlgorithm.Descriptor instead.
+func (SignatureAlgorithm) EnumDescriptor() ([]byte, []int) {
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{6}
+}
+
 // AccessTokenType is the form of access tokens.
 type AccessTokenType int32
 
@@ -421,11 +478,11 @@ func (x AccessTokenType) String() string {
 }
 
 func (AccessTokenType) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_object_v3alpha_object_proto_enumTypes[6].Descriptor()
+	return file_writ_object_v3alpha_object_proto_enumTypes[7].Descriptor()
 }
 
 func (AccessTokenType) Type() protoreflect.EnumType {
-	return &file_writ_object_v3alpha_object_proto_enumTypes[6]
+	return &file_writ_object_v3alpha_object_proto_enumTypes[7]
 }
 
 func (x AccessTokenType) Number() protoreflect.EnumNumber {
@@ -434,7 +491,7 @@ func (x AccessTokenType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AccessTokenType.Descriptor instead.
 func (AccessTokenType) EnumDescriptor() ([]byte, []int) {
-	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{6}
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{7}
 }
 
 // Details says when and where a resource last changed.
@@ -1427,7 +1484,12 @@ const file_writ_object_v3alpha_object_proto_rawDesc = "" +
 	"\x1bTEXT_FILTER_METHOD_CONTAINS\x10\x04\x12+\n" +
 	"'TEXT_FILTER_METHOD_CONTAINS_IGNORE_CASE\x10\x05\x12 \n" +
 	"\x1cTEXT_FILTER_METHOD_ENDS_WITH\x10\x06\x12,\n" +
-	"(TEXT_FILTER_METHOD_ENDS_WITH_IGNORE_CASE\x10\a*m\n" +
+	"(TEXT_FILTER_METHOD_ENDS_WITH_IGNORE_CASE\x10\a*\x96\x01\n" +
+	"\x12SignatureAlgorithm\x12#\n" +
+	"\x1fSIGNATURE_ALGORITHM_UNSPECIFIED\x10\x00\x12\x1d\n" +
+	"\x19SIGNATURE_ALGORITHM_RS256\x10\x01\x12\x1d\n" +
+	"\x19SIGNATURE_ALGORITHM_ES256\x10\x02\x12\x1d\n" +
+	"\x19SIGNATURE_ALGORITHM_EDDSA\x10\x03*m\n" +
 	"\x0fAccessTokenType\x12!\n" +
 	"\x1dACCESS_TOKEN_TYPE_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18ACCESS_TOKEN_TYPE_BEARER\x10\x01\x12\x19\n" +
@@ -1445,7 +1507,7 @@ func file_writ_object_v3alpha_object_proto_rawDescGZIP() []byte {
 	return file_writ_object_v3alpha_object_proto_rawDescData
 }
 
-var file_writ_object_v3alpha_object_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_writ_object_v3alpha_object_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
 var file_writ_object_v3alpha_object_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_writ_object_v3alpha_object_proto_goTypes = []any{
 	(OwnerType)(0),                // 0: writ.object.v3alpha.OwnerType
@@ -1454,38 +1516,39 @@ var file_writ_object_v3alpha_object_proto_goTypes = []any{
 	(ListFilterMethod)(0),         // 3: writ.object.v3alpha.ListFilterMethod
 	(TimestampFilterMethod)(0),    // 4: writ.object.v3alpha.TimestampFilterMethod
 	(TextFilterMethod)(0),         // 5: writ.object.v3alpha.TextFilterMethod
-	(AccessTokenType)(0),          // 6: writ.object.v3alpha.AccessTokenType
-	(*Details)(nil),               // 7: writ.object.v3alpha.Details
-	(*Owner)(nil),                 // 8: writ.object.v3alpha.Owner
-	(*RequestContext)(nil),        // 9: writ.object.v3alpha.RequestContext
-	(*Parent)(nil),                // 10: writ.object.v3alpha.Parent
-	(*StateFilter)(nil),           // 11: writ.object.v3alpha.StateFilter
-	(*InIDsFilter)(nil),           // 12: writ.object.v3alpha.InIDsFilter
-	(*IDFilter)(nil),              // 13: writ.object.v3alpha.IDFilter
-	(*TextFilter)(nil),            // 14: writ.object.v3alpha.TextFilter
-	(*NameFilter)(nil),            // 15: writ.object.v3alpha.NameFilter
-	(*BoolFilter)(nil),            // 16: writ.object.v3alpha.BoolFilter
-	(*TimestampFilter)(nil),       // 17: writ.object.v3alpha.TimestampFilter
-	(*ListQuery)(nil),             // 18: writ.object.v3alpha.ListQuery
-	(*ListDetails)(nil),           // 19: writ.object.v3alpha.ListDetails
-	(*SettingDetails)(nil),        // 20: writ.object.v3alpha.SettingDetails
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(SignatureAlgorithm)(0),       // 6: writ.object.v3alpha.SignatureAlgorithm
+	(AccessTokenType)(0),          // 7: writ.object.v3alpha.AccessTokenType
+	(*Details)(nil),               // 8: writ.object.v3alpha.Details
+	(*Owner)(nil),                 // 9: writ.object.v3alpha.Owner
+	(*RequestContext)(nil),        // 10: writ.object.v3alpha.RequestContext
+	(*Parent)(nil),                // 11: writ.object.v3alpha.Parent
+	(*StateFilter)(nil),           // 12: writ.object.v3alpha.StateFilter
+	(*InIDsFilter)(nil),           // 13: writ.object.v3alpha.InIDsFilter
+	(*IDFilter)(nil),              // 14: writ.object.v3alpha.IDFilter
+	(*TextFilter)(nil),            // 15: writ.object.v3alpha.TextFilter
+	(*NameFilter)(nil),            // 16: writ.object.v3alpha.NameFilter
+	(*BoolFilter)(nil),            // 17: writ.object.v3alpha.BoolFilter
+	(*TimestampFilter)(nil),       // 18: writ.object.v3alpha.TimestampFilter
+	(*ListQuery)(nil),             // 19: writ.object.v3alpha.ListQuery
+	(*ListDetails)(nil),           // 20: writ.object.v3alpha.ListDetails
+	(*SettingDetails)(nil),        // 21: writ.object.v3alpha.SettingDetails
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
 }
 var file_writ_object_v3alpha_object_proto_depIdxs = []int32{
-	21, // 0: writ.object.v3alpha.Details.change_date:type_name -> google.protobuf.Timestamp
-	8,  // 1: writ.object.v3alpha.Details.resource_owner:type_name -> writ.object.v3alpha.Owner
+	22, // 0: writ.object.v3alpha.Details.change_date:type_name -> google.protobuf.Timestamp
+	9,  // 1: writ.object.v3alpha.Details.resource_owner:type_name -> writ.object.v3alpha.Owner
 	0,  // 2: writ.object.v3alpha.Owner.type:type_name -> writ.object.v3alpha.OwnerType
-	8,  // 3: writ.object.v3alpha.Parent.parent:type_name -> writ.object.v3alpha.Owner
+	9,  // 3: writ.object.v3alpha.Parent.parent:type_name -> writ.object.v3alpha.Owner
 	1,  // 4: writ.object.v3alpha.Parent.state:type_name -> writ.object.v3alpha.EffectiveState
 	1,  // 5: writ.object.v3alpha.StateFilter.state:type_name -> writ.object.v3alpha.EffectiveState
 	3,  // 6: writ.object.v3alpha.InIDsFilter.method:type_name -> writ.object.v3alpha.ListFilterMethod
 	5,  // 7: writ.object.v3alpha.TextFilter.method:type_name -> writ.object.v3alpha.TextFilterMethod
 	5,  // 8: writ.object.v3alpha.NameFilter.method:type_name -> writ.object.v3alpha.TextFilterMethod
-	21, // 9: writ.object.v3alpha.TimestampFilter.timestamp:type_name -> google.protobuf.Timestamp
+	22, // 9: writ.object.v3alpha.TimestampFilter.timestamp:type_name -> google.protobuf.Timestamp
 	4,  // 10: writ.object.v3alpha.TimestampFilter.method:type_name -> writ.object.v3alpha.TimestampFilterMethod
-	21, // 11: writ.object.v3alpha.ListDetails.timestamp:type_name -> google.protobuf.Timestamp
-	21, // 12: writ.object.v3alpha.SettingDetails.change_date:type_name -> google.protobuf.Timestamp
-	8,  // 13: writ.object.v3alpha.SettingDetails.resource_owner:type_name -> writ.object.v3alpha.Owner
+	22, // 11: writ.object.v3alpha.ListDetails.timestamp:type_name -> google.protobuf.Timestamp
+	22, // 12: writ.object.v3alpha.SettingDetails.change_date:type_name -> google.protobuf.Timestamp
+	9,  // 13: writ.object.v3alpha.SettingDetails.resource_owner:type_name -> writ.object.v3alpha.Owner
 	14, // [14:14] is the sub-list for method output_type
 	14, // [14:14] is the sub-list for method input_type
 	14, // [14:14] is the sub-list for extension type_name
@@ -1511,7 +1574,7 @@ func file_writ_object_v3alpha_object_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_object_v3alpha_object_proto_rawDesc), len(file_writ_object_v3alpha_object_proto_rawDesc)),
-			NumEnums:      7,
+			NumEnums:      8,
 			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,

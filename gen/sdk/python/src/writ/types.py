@@ -319,6 +319,12 @@ class AppOIDCConfig(Model):
     """Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has
     it: for resource servers that refuse what they do not know, as Spring Security does.
     """
+    id_token_signed_response_alg: SignatureAlgorithm | None = None
+    """What ID tokens, and access tokens in the form JWT, are signed with (OpenID Connect Dynamic
+    Client Registration); that of the instance when omitted. When no application of the instance
+    asked for the algorithm before, its key is published first: until ten minutes later, or eleven,
+    the instance's signs.
+    """
 
 
 @dataclass(kw_only=True, slots=True)
@@ -370,6 +376,12 @@ class AppOIDCConfigOutput(Model):
     """Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has
     it: for resource servers that refuse what they do not know, as Spring Security does.
     """
+    id_token_signed_response_alg: SignatureAlgorithm
+    """What ID tokens, and access tokens in the form JWT, are signed with (OpenID Connect Dynamic
+    Client Registration); that of the instance when omitted. When no application of the instance
+    asked for the algorithm before, its key is published first: until ten minutes later, or eleven,
+    the instance's signs.
+    """
 
 
 @dataclass(kw_only=True, slots=True)
@@ -420,6 +432,11 @@ class AppPatchOIDCConfig(Model):
     plain_jwt_type: bool | None = None
     """Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has
     it.
+    """
+    id_token_signed_response_alg: SignatureAlgorithm | None = None
+    """What ID tokens, and access tokens in the form JWT, are signed with; UNSPECIFIED is that of the
+    instance. A key that is new to the instance is published first: until ten minutes later, or
+    eleven, the instance's signs.
     """
 
 
@@ -6839,6 +6856,22 @@ class SettingDetails(Model):
     """The context the setting belongs to."""
 
 
+class SignatureAlgorithm(OpenEnum):
+    """SignatureAlgorithm is what tokens are signed with (RFC 7518, RFC 8037).
+
+    A server that is newer than this package may answer others.
+    """
+
+    #: That of the instance.
+    UNSPECIFIED = "SIGNATURE_ALGORITHM_UNSPECIFIED"
+    #: RSA with 2048 bits: every verifier knows it, and it costs the most.
+    RS256 = "SIGNATURE_ALGORITHM_RS256"
+    #: ECDSA with P-256.
+    ES256 = "SIGNATURE_ALGORITHM_ES256"
+    #: Ed25519.
+    EDDSA = "SIGNATURE_ALGORITHM_EDDSA"
+
+
 @dataclass(kw_only=True, slots=True)
 class SigningKeyRotation(Model):
     """SigningKeyRotation says what becomes of the old key."""
@@ -8698,6 +8731,7 @@ __all__ = [
     "SetSystemFeaturesReply",
     "SetUserMetadataReply",
     "SettingDetails",
+    "SignatureAlgorithm",
     "SigningKeyRotation",
     "Source",
     "StateFilter",
