@@ -21,7 +21,7 @@ VENV := .venv
 # servers and databases.
 RACE := -race -timeout 30m
 
-.PHONY: help run build deploy-check release test check generate generated lint unit conformance contract pooled sdk fuzz breaking bench bench-resources bench-executions bench-deliveries bench-oauth clean needs-go
+.PHONY: help run build deploy-check release test check generate generated lint unit conformance contract pooled sdk fuzz breaking bench bench-resources bench-executions bench-deliveries bench-oauth bench-growth clean needs-go
 
 help: ## list the targets
 	@grep -hE '^# (make|   )' Makefile | sed 's/^# //'
@@ -175,6 +175,12 @@ bench-resources: build
 bench-oauth: build
 	@WRIT_TEST_BENCH_SECONDS='$(SECONDS)' WRIT_TEST_BENCH_REPEATS='$(REPEATS)' WRIT_TEST_BENCH_SCENARIOS='$(ONLY)' WRIT_TEST_BENCH_SIDES='$(SIDES)' \
 		$(BENCH) -run TestOAuth ./conformance/load
+# SIZE users, sessions, grants and revoked tokens, ten times as many events; 1000000 takes
+# some 10 GB, which stay in /tmp/writ-growth-SIZE for the next run.
+SIZE ?= 1000000
+bench-growth: build
+	@WRIT_TEST_BENCH_GROWTH='$(SIZE)' WRIT_TEST_BENCH_SECONDS='$(SECONDS)' WRIT_TEST_BENCH_REPEATS='$(REPEATS)' WRIT_TEST_BENCH_SCENARIOS='$(ONLY)' \
+		$(BENCH) -run TestGrowth ./conformance/load
 
 fuzz: build
 	@WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ conformance/fuzz/run.sh

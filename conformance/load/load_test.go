@@ -30,7 +30,9 @@ import (
 // WRIT_TEST_BENCH_EXECUTIONS is how many calls to make that executions may concern;
 // WRIT_TEST_BENCH_DELIVERIES is how many events to deliver, WRIT_TEST_BENCH_BACKLOG how many
 // at once;
-// WRIT_TEST_BENCH_SECONDS is how long to measure the OAuth endpoints each time.
+// WRIT_TEST_BENCH_SECONDS is how long to measure the OAuth endpoints each time;
+// WRIT_TEST_BENCH_GROWTH how many rows a database has that they are measured on beside an
+// empty one.
 func TestMain(m *testing.M) {
 	if os.Getenv("WRIT_TEST_BENCH_ROWS") == "" && os.Getenv("WRIT_TEST_BENCH_SECONDS") == "" && os.Getenv("WRIT_TEST_BENCH_EXECUTIONS") == "" &&
 		os.Getenv("WRIT_TEST_BENCH_DELIVERIES") == "" {
@@ -89,9 +91,8 @@ func startWrit(t *testing.T, between func(data string), args ...string) (pid int
 	if err := os.Chmod(dir, 0o755); err != nil { // the database runs as another user when we are root
 		t.Fatal(err)
 	}
-	data = filepath.Join(os.TempDir(), fmt.Sprintf("writ-bench-%d", os.Getpid()))
+	data = temporaryData(t)
 	ready = filepath.Join(dir, "ready.json")
-	t.Cleanup(func() { _ = os.RemoveAll(data) })
 	debug = freeAddr(t)
 	for _, name := range []string{"a new data directory", "an existing data directory"} {
 		_ = os.Remove(ready)
@@ -108,6 +109,14 @@ func startWrit(t *testing.T, between func(data string), args ...string) (pid int
 		pid = server.Process.Pid
 	}
 	return pid, ready, data, debug
+}
+
+// temporaryData returns a data directory that goes with the test. Its path is short: there
+// is a socket in it.
+func temporaryData(t *testing.T) string {
+	data := filepath.Join(os.TempDir(), fmt.Sprintf("writ-bench-%d", os.Getpid()))
+	t.Cleanup(func() { _ = os.RemoveAll(data) })
+	return data
 }
 
 func connected(t *testing.T, pid int, readyFile, data, debug string) *bench {

@@ -44,16 +44,10 @@ type oauthBench struct {
 //	WRIT_TEST_BENCH_SCENARIOS  a regular expression of those to measure
 //	WRIT_TEST_BENCH_SIDES      "peer" measures the peer alone, "writ" ours alone
 func TestOAuth(t *testing.T) {
-	seconds, err := strconv.ParseFloat(os.Getenv("WRIT_TEST_BENCH_SECONDS"), 64)
-	if err != nil {
+	if os.Getenv("WRIT_TEST_BENCH_SECONDS") == "" || os.Getenv("WRIT_TEST_BENCH_GROWTH") != "" {
 		t.Skip("WRIT_TEST_BENCH_SECONDS is not a number of seconds")
 	}
-	b := &oauthBench{t: t, length: time.Duration(seconds * float64(time.Second)), repeats: 3}
-	if text := os.Getenv("WRIT_TEST_BENCH_REPEATS"); text != "" {
-		if b.repeats, err = strconv.Atoi(text); err != nil || b.repeats < 1 {
-			t.Fatalf("WRIT_TEST_BENCH_REPEATS: %q is not a number of repetitions", text)
-		}
-	}
+	b := newOAuthBench(t)
 	only, err := regexp.Compile(os.Getenv("WRIT_TEST_BENCH_SCENARIOS"))
 	if err != nil {
 		t.Fatal(err)
@@ -75,6 +69,21 @@ func TestOAuth(t *testing.T) {
 	for _, failure := range b.failed {
 		t.Error(failure)
 	}
+}
+
+// newOAuthBench returns one that measures for as long and as often as the variables say.
+func newOAuthBench(t *testing.T) *oauthBench {
+	seconds, err := strconv.ParseFloat(os.Getenv("WRIT_TEST_BENCH_SECONDS"), 64)
+	if err != nil {
+		t.Fatalf("WRIT_TEST_BENCH_SECONDS: %v", err)
+	}
+	b := &oauthBench{t: t, length: time.Duration(seconds * float64(time.Second)), repeats: 3}
+	if text := os.Getenv("WRIT_TEST_BENCH_REPEATS"); text != "" {
+		if b.repeats, err = strconv.Atoi(text); err != nil || b.repeats < 1 {
+			t.Fatalf("WRIT_TEST_BENCH_REPEATS: %q is not a number of repetitions", text)
+		}
+	}
+	return b
 }
 
 // start starts everything and makes the clients.

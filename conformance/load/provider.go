@@ -3,6 +3,7 @@ package load
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -145,10 +146,10 @@ func (p *provider) create(ctx context.Context, path, body string, into any) erro
 
 // setUpWrit makes the clients of the scenarios with the resource API.
 func (p *provider) setUpWrit(ctx context.Context) error {
-	scope := url.Values{"scope": {"openid"}}
+	scope, run := url.Values{"scope": {"openid"}}, strings.ToLower(rand.Text()) // databases may be used again
 	var user struct{ Details struct{ ID string } }
 	if err := p.create(ctx, "/resources/v3alpha/users",
-		`{"username":"load-jwt","service":{"name":"Load","accessTokenType":"ACCESS_TOKEN_TYPE_JWT"}}`, &user); err != nil {
+		`{"username":"load-jwt-`+run+`","service":{"name":"Load","accessTokenType":"ACCESS_TOKEN_TYPE_JWT"}}`, &user); err != nil {
 		return err
 	}
 	var secret struct{ ClientID, ClientSecret string }
@@ -161,7 +162,7 @@ func (p *provider) setUpWrit(ctx context.Context) error {
 
 	const password = "Correct-Horse-Battery-1"
 	for i := range p.people {
-		name := fmt.Sprintf("load-%d", i)
+		name := fmt.Sprintf("load-%d-%s", i, run)
 		body, err := json.Marshal(map[string]any{"username": name, "human": map[string]any{
 			"profile":  map[string]any{"givenName": "Load", "familyName": "Default"},
 			"email":    map[string]any{"address": name + "@load.example", "isVerified": true},
@@ -179,7 +180,7 @@ func (p *provider) setUpWrit(ctx context.Context) error {
 
 	const redirectURI = "http://localhost:9999/callback"
 	for name, form := range map[string]string{"load": "ACCESS_TOKEN_TYPE_BEARER", "load-jwt": "ACCESS_TOKEN_TYPE_JWT"} {
-		body, err := json.Marshal(map[string]any{"projectId": p.ready.ProjectID, "name": name, "oidc": map[string]any{
+		body, err := json.Marshal(map[string]any{"projectId": p.ready.ProjectID, "name": name + "-" + run, "oidc": map[string]any{
 			"applicationType": "APPLICATION_TYPE_WEB", "authMethodType": "AUTH_METHOD_TYPE_BASIC", "accessTokenType": form, "developmentMode": true,
 			"grantTypes":    []string{"GRANT_TYPE_AUTHORIZATION_CODE", "GRANT_TYPE_REFRESH_TOKEN"},
 			"responseTypes": []string{"RESPONSE_TYPE_CODE"}, "redirectUris": []string{redirectURI},

@@ -9,3 +9,6 @@ import (
 func MigrateFiles(ctx context.Context, url string, files fs.FS, retried func(attempt int)) ([]Migration, error) {
 	return migrator{files, retried}.migrate(ctx, url)
 }
+
+// ByKey are the settings of the connections for statements by key.
+var ByKey = byKey
