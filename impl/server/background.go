@@ -28,6 +28,7 @@ func (s *Server) background(ctx context.Context, stop func()) (end func()) {
 	tasks.Add(delivery.Sweep(s.DB, s.Now, s.Deliveries))
 	tasks.Add(message.Sweep(s.DB, s.Now, s.Deliveries.OrDefault().Retention))
 	tasks.Add(s.transfers.Task())
+	tasks.Add(background.Statistics(s.DB))
 	if _, none := s.Sealer.(secret.NoKey); !none {
 		tasks.Add(s.keeper.Task())
 	}

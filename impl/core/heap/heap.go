@@ -4,9 +4,10 @@
 // under load, for a fifth of the CPU: garbage may grow to four times what lives (GOGC=400).
 // But what lives for a moment counts too: three password hashes at work are 57 MiB, a backlog
 // of deliveries is as many, and four times that stays with the process long after they are
-// done. So the rule is four times, and no more than garbageBytes, unless as much is alive:
+// done. So the rule is four times, and no more than makes a heap of heapBytes, unless half as
+// much as is alive is more:
 //
-//	garbage = min(4 × live, max(live, garbageBytes))
+//	garbage = min(4 × live, max(live / 2, heapBytes − live))
 //
 // It is looked at after each collection, which costs a few microseconds. Once a process has not collected for
 // a while it has nothing to do, and gives back what it does not use.
@@ -23,8 +24,8 @@ import (
 )
 
 const (
-	percent      = 400
-	garbageBytes = 64 << 20
+	percent   = 400
+	heapBytes = 112 << 20
 	// restAfter is how long a process has not collected that gives memory back.
 	restAfter = 5 * time.Second
 	// worthwhile is how much there has to be to give back.
@@ -77,9 +78,9 @@ func (k *keeper) collected() {
 
 // percentFor returns the rule as GOGC has it, in steps of 25 so that small changes are none.
 func percentFor(live uint64) int64 {
-	garbage := min(4*live, max(live, garbageBytes))
+	garbage := min(4*live, max(live/2, heapBytes-min(live, heapBytes)))
 	exact := float64(garbage) / float64(max(live, 1)) * 100
-	return min(percent, max(100, int64(math.Round(exact/25))*25))
+	return min(percent, max(50, int64(math.Round(exact/25))*25))
 }
 
 // rest gives back what is not used, if nothing was collected since the last look.

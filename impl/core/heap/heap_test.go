@@ -10,13 +10,13 @@ import (
 	"github.com/writ-id/writ/impl/core/secret"
 )
 
-func TestGarbageIsFourTimesWhatLivesAndNoMoreThanSomeMiB(t *testing.T) {
+func TestGarbageIsFourTimesWhatLivesAndTheHeapNoMoreThanSomeMiB(t *testing.T) {
 	const mib = 1 << 20
 	for _, test := range []struct {
 		live uint64
 		want int64
 	}{
-		{mib, 400}, {10 * mib, 400}, {16 * mib, 400}, {32 * mib, 200}, {64 * mib, 100}, {67 * mib, 100}, {1000 * mib, 100},
+		{mib, 400}, {10 * mib, 400}, {22 * mib, 400}, {32 * mib, 250}, {56 * mib, 100}, {64 * mib, 75}, {75 * mib, 50}, {1000 * mib, 50},
 	} {
 		if got := percentFor(test.live); got != test.want {
 			t.Errorf("of %d MiB: got %d, want %d", test.live/mib, got, test.want)
@@ -66,7 +66,7 @@ func TestALoadOfLogInsIsBoundedAndGivenBack(t *testing.T) {
 	Bound()
 	bounded := hashes(40)
 	t.Logf("%d MiB without the rule, %d MiB with it", control/mib, bounded/mib)
-	if bounded > 2*(3*19*mib)+garbageBytes+32*mib || bounded >= control {
+	if bounded > heapBytes+32*mib || bounded >= control {
 		t.Errorf("the heap held %d MiB, and %d without the rule", bounded/mib, control/mib)
 	}
 	k := keeper{}
