@@ -173,7 +173,7 @@ bench-resources: build
 	@WRIT_TEST_BENCH_ROWS=$(ROWS) $(BENCH) -run TestBenchmark ./conformance/load
 # bash counts SECONDS itself, so it gets them under another name.
 bench-oauth: build
-	@WRIT_TEST_BENCH_SECONDS='$(SECONDS)' WRIT_TEST_BENCH_REPEATS='$(REPEATS)' WRIT_TEST_BENCH_SCENARIOS='$(ONLY)' WRIT_TEST_BENCH_SIDES='$(SIDES)' \
+	@WRIT_TEST_BENCH_SECONDS='$(SECONDS)' WRIT_TEST_BENCH_REPEATS='$(REPEATS)' WRIT_TEST_BENCH_SCENARIOS='$(ONLY)' WRIT_TEST_BENCH_SIDES='$(SIDES)' WRIT_TEST_BENCH_PROFILES='$(PROFILES)' \
 		$(BENCH) -run TestOAuth ./conformance/load
 # SIZE users, sessions, grants and revoked tokens, ten times as many events; 1000000 takes
 # some 10 GB, which stay in /tmp/writ-growth-SIZE for the next run.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -89,7 +90,7 @@ func newOAuthBench(t *testing.T) *oauthBench {
 // start starts everything and makes the clients.
 func (b *oauthBench) start() {
 	t, ctx, sides := b.t, b.t.Context(), os.Getenv("WRIT_TEST_BENCH_SIDES")
-	pid, readyFile, data, _ := startWrit(t, func(data string) {
+	pid, readyFile, data, debug := startWrit(t, func(data string) {
 		database, _ := databaseOf(t, data)
 		if err := preloadStatements(ctx, database); err != nil {
 			t.Logf("statements are not counted: %v", err)
@@ -114,6 +115,7 @@ func (b *oauthBench) start() {
 		}
 		writ.settle = analyze(t, database)
 		writ.use = rotation(writ, data)
+		writ.debug = "http://" + debug
 		b.sides = append(b.sides, writ)
 	}
 	if sides != "writ" {
@@ -341,6 +343,38 @@ func (b *oauthBench) turns(s scenario) (best map[string]sample, missing map[stri
 	return best, missing
 }
 
+// profile takes a CPU profile of the server during a measurement, if a directory for
+// profiles is named, and one of its allocations since the start; what it returns waits for
+// them.
+func (b *oauthBench) profile(s scenario, p *provider, length time.Duration) (wait func()) {
+	directory := os.Getenv("WRIT_TEST_BENCH_PROFILES")
+	if directory == "" || p.debug == "" {
+		return func() {}
+	}
+	file := filepath.Join(directory, strings.NewReplacer(" ", "-", ",", "", "+", "").Replace(s.name))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, one := range [][2]string{{"cpu", fmt.Sprintf("profile?seconds=%d", max(1, int(length.Seconds())))}, {"allocs", "allocs?gc=1"}} {
+			kind, from := one[0], one[1]
+			res, err := http.Get(p.debug + "/debug/pprof/" + from)
+			if err != nil {
+				b.t.Errorf("profiling: %v", err)
+				return
+			}
+			text, err := io.ReadAll(res.Body)
+			res.Body.Close()
+			if err == nil {
+				err = os.WriteFile(file+"."+kind, text, 0o600)
+			}
+			if err != nil {
+				b.t.Errorf("profiling: %v", err)
+			}
+		}
+	}()
+	return func() { <-done }
+}
+
 // warmUp is how long a scenario runs before it is measured: new statistics make
 // every connection plan its statements anew, which is not what a call costs.
 const warmUp = time.Second
@@ -350,8 +384,11 @@ func (b *oauthBench) once(s scenario, p *provider, length time.Duration) (sample
 		return sample{}, err
 	}
 	var result sample
-	for _, length := range []time.Duration{warmUp, length} {
+	for i, length := range []time.Duration{warmUp, length} {
 		calls, err := s.of(b.t.Context(), p, length)
+		if i == 1 {
+			defer b.profile(s, p, length)()
+		}
 		if err == nil {
 			result, err = measureOn(p, calls, length)
 		}

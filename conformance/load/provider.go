@@ -67,6 +67,7 @@ type provider struct {
 	addr      string
 	ready     ready
 	endpoints endpoints
+	debug     string // URL of its pprof, "" when it has none
 	// services by the kind of their tokens ("opaque", "RS256",
 	// "ES256"), and "project" for opaque ones that are for an API.
 	services map[string]service

@@ -74,6 +74,15 @@ func parameters() (memory, time uint32) {
 	return memoryKiB, passes
 }
 
+// Quantum is at whose multiples an answer may come that must not tell by its time whether a
+// password was hashed for it: some times what hashing one takes (SEC-170).
+func Quantum() time.Duration {
+	if cheap.Load() {
+		return time.Millisecond
+	}
+	return 250 * time.Millisecond
+}
+
 // HashPassword returns an argon2id hash as a PHC string.
 func HashPassword(password string) string {
 	memory, time := parameters()

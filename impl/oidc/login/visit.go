@@ -13,6 +13,7 @@ import (
 
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/token"
 )
 
@@ -403,10 +404,9 @@ func (v *visit) first() error {
 }
 
 // inTime runs what must not tell by its time what it found, and answers at the next
-// multiple of a quarter of a second (SEC-170).
+// multiple of a quantum (SEC-170).
 func inTime(ctx context.Context, do func() error) error {
-	const quantum = 250 * time.Millisecond
-	begun := time.Now()
+	begun, quantum := time.Now(), secret.Quantum()
 	err := do()
 	timer := time.NewTimer(quantum - time.Since(begun)%quantum)
 	defer timer.Stop()
