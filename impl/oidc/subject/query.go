@@ -70,7 +70,7 @@ func (s *Reader) Read(ctx context.Context, at endpoint.Site, a About) (*Subject,
 func (s *Reader) read(ctx context.Context, asked []question, metadata bool) ([]*db.SubjectsRow, error) {
 	n := len(asked)
 	p := db.SubjectsParams{
-		WithMetadata: metadata, Now: slices.MaxFunc(asked, func(a, b question) int { return a.now.Compare(b.now) }).now,
+		Ns: places(n), WithMetadata: metadata, Now: slices.MaxFunc(asked, func(a, b question) int { return a.now.Compare(b.now) }).now,
 		InstanceIds: make([]string, n), UserIds: make([]string, n), Generations: make([]int32, n),
 		TokenIds: make([]string, n), GrantIds: make([]string, n), SessionIds: make([]string, n), ProjectLists: make([]string, n),
 	}
@@ -84,9 +84,18 @@ func (s *Reader) read(ctx context.Context, asked []question, metadata bool) ([]*
 	rows, err := s.queries.Subjects(ctx, s.DB.Pool, p)
 	answers := make([]*db.SubjectsRow, n)
 	for i := range rows {
-		answers[rows[i].N-1] = &rows[i]
+		answers[rows[i].N] = &rows[i]
 	}
 	return answers, err
+}
+
+// places returns the places of so many questions.
+func places(n int) []int32 {
+	list := make([]int32, n)
+	for i := range list {
+		list[i] = int32(i)
+	}
+	return list
 }
 
 // ReadGrant reads a grant whose refresh token is shown, and what it is about, likewise;
@@ -114,6 +123,7 @@ func (s *Reader) ReadGrant(ctx context.Context, at endpoint.Site, userID, grantI
 func (s *Reader) readGrants(ctx context.Context, asked []grantQuestion) ([]*db.GrantSubjectsRow, error) {
 	n := len(asked)
 	p := db.GrantSubjectsParams{
+		Ns: places(n),
 		Now:         slices.MaxFunc(asked, func(a, b grantQuestion) int { return a.now.Compare(b.now) }).now,
 		InstanceIds: make([]string, n), UserIds: make([]string, n), GrantIds: make([]string, n),
 	}
@@ -123,7 +133,7 @@ func (s *Reader) readGrants(ctx context.Context, asked []grantQuestion) ([]*db.G
 	rows, err := s.queries.GrantSubjects(ctx, s.DB.Pool, p)
 	answers := make([]*db.GrantSubjectsRow, n)
 	for i := range rows {
-		answers[rows[i].N-1] = &rows[i]
+		answers[rows[i].N] = &rows[i]
 	}
 	return answers, err
 }
