@@ -123,7 +123,7 @@ func (s *Reader) ReadGrant(ctx context.Context, at endpoint.Site, userID, grantI
 func (s *Reader) readGrants(ctx context.Context, asked []grantQuestion) ([]*db.GrantSubjectsRow, error) {
 	n := len(asked)
 	p := db.GrantSubjectsParams{
-		Ns: places(n),
+		Ns:          places(n),
 		Now:         slices.MaxFunc(asked, func(a, b grantQuestion) int { return a.now.Compare(b.now) }).now,
 		InstanceIds: make([]string, n), UserIds: make([]string, n), GrantIds: make([]string, n),
 	}
