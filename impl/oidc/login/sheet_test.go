@@ -21,8 +21,7 @@ func TestTwoPagesThatDifferAreTwoSheets(t *testing.T) {
 	}
 	filled := map[string]bool{"flow": true, "who": true, "Flow": true, "Style": true} // of the visit, and of the program
 	looks := map[string]bool{"Words": true, "Brand": true}                            // scene, language and host, which are set below
-	var each func(at reflect.Value, name string, p *page)
-	each = func(at reflect.Value, name string, p *page) {
+	each := func(at reflect.Value, name string, p *page) {
 		if !at.CanSet() { // of this package alone
 			at = reflect.NewAt(at.Type(), at.Addr().UnsafePointer()).Elem()
 		}
