@@ -53,7 +53,7 @@ WITH held AS (
 ), good AS (
     SELECT held.id FROM held WHERE NOT EXISTS (SELECT FROM spent)
 ), forgiven AS (
-    DELETE FROM browser_tries b USING good g WHERE b.instance_id = $1 AND b.user_id = g.id AND b.browser = $4
+    DELETE FROM browser_tries b WHERE b.instance_id = $1 AND b.user_id = $2 AND b.browser = $4 AND EXISTS (SELECT FROM good)
 ), appended AS (
     INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
     SELECT $1, 'session', $7, unnest($8::text[]), unnest($9::text[])::jsonb, $10,

@@ -57,7 +57,7 @@ WITH held AS (
 ), good AS (
     SELECT held.id FROM held WHERE NOT EXISTS (SELECT FROM spent)
 ), forgiven AS (
-    DELETE FROM browser_tries b USING good g WHERE b.instance_id = @instance_id AND b.user_id = g.id AND b.browser = @browser
+    DELETE FROM browser_tries b WHERE b.instance_id = @instance_id AND b.user_id = @user_id AND b.browser = @browser AND EXISTS (SELECT FROM good)
 ), appended AS (
     INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
     SELECT @instance_id, 'session', @id, unnest(@event_types::text[]), unnest(@payloads::text[])::jsonb, @creator,
