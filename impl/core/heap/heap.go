@@ -9,7 +9,9 @@
 //
 //	garbage = min(4 × live, max(live / 2, heapBytes − live))
 //
-// It is looked at after each collection, which costs a few microseconds. Once a process has not collected for
+// Memory that hashes had is taken again in pieces, so that a process would keep twice that: what
+// it holds of the operating system is no more than limitBytes, unless twice what lives is more.
+// Both are looked at after each collection, which costs a few microseconds. Once a process has not collected for
 // a while it has nothing to do, and gives back what it does not use.
 package heap
 
@@ -26,17 +28,21 @@ import (
 const (
 	percent   = 400
 	heapBytes = 112 << 20
+	// limitBytes is what the runtime has of the operating system, without the program's own pages.
+	limitBytes = 112 << 20
 	// restAfter is how long a process has not collected that gives memory back.
 	restAfter = 5 * time.Second
 	// worthwhile is how much there has to be to give back.
 	worthwhile = 16 << 20
 )
 
-// Bound sets the rule for this process. GOGC, if set, decides instead.
+// Bound sets the rule for this process. GOGC, if set, decides instead, and GOMEMLIMIT of what
+// it holds.
 func Bound() {
 	if os.Getenv("GOGC") == "" && bounded.CompareAndSwap(false, true) {
 		debug.SetGCPercent(percent)
-		var k keeper
+		k := keeper{limits: os.Getenv("GOMEMLIMIT") == ""}
+		k.limit(0)
 		k.percent.Store(percent)
 		k.resting = time.AfterFunc(restAfter, k.rest)
 		k.await()
@@ -46,6 +52,8 @@ func Bound() {
 var bounded atomic.Bool
 
 type keeper struct {
+	limits  bool // whether what the process holds is limited by this package
+	limited atomic.Int64
 	percent atomic.Int64
 	cycles  atomic.Uint64 // as of the last look
 	resting *time.Timer
@@ -72,8 +80,20 @@ func (k *keeper) collected() {
 	if set := percentFor(live); set != k.percent.Swap(set) {
 		debug.SetGCPercent(int(set))
 	}
+	k.limit(live)
 	k.cycles.Store(cycles)
 	k.resting.Reset(restAfter)
+}
+
+// limit sets what the process may hold, in steps of 16 MiB so that small changes are none.
+func (k *keeper) limit(live uint64) {
+	if !k.limits {
+		return
+	}
+	const step = 16 << 20
+	if set := int64(max(limitBytes, 2*live+step-1)) / step * step; set != k.limited.Swap(set) {
+		debug.SetMemoryLimit(set)
+	}
 }
 
 // percentFor returns the rule as GOGC has it, in steps of 25 so that small changes are none.
