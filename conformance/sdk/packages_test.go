@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
@@ -70,7 +69,7 @@ func environment(t *testing.T, proxy string, program command) string {
 	cmd.Env = append(append(os.Environ(), program.env...),
 		"OIDC_ISSUER="+server.Issuer, "WRIT_BASE_URL="+server.Issuer, "WRIT_ADMIN_TOKEN="+server.AdminToken, "CLIENT_ID="+web.ClientID, "CLIENT_SECRET="+web.ClientSecret,
 		"WRIT_TEST_PROXY="+proxy, "WRIT_TEST_RUN="+strconv.FormatInt(time.Now().UnixNano(), 36), "WRIT_TEST_ORG="+server.OrgID,
-		"WRIT_TEST_SERVICE="+server.ServiceUser.ClientID, "WRIT_TEST_SERVICE_SECRET="+server.ServiceUser.ClientSecret, "WRIT_TEST_REFRESH_TOKEN="+refreshToken(t), "WRIT_TEST_DELIVERY="+delivery(t))
+		"WRIT_TEST_SERVICE="+server.ServiceUser.ClientID, "WRIT_TEST_SERVICE_SECRET="+server.ServiceUser.ClientSecret, "WRIT_TEST_REFRESH_TOKEN="+refreshToken(t), "WRIT_TEST_DELIVERIES="+deliveries(t))
 	var said, failed bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &failed
 	if err := cmd.Run(); err != nil {
@@ -103,27 +102,6 @@ func ofTheSystem(t *testing.T) (node, private string) {
 		t.Fatal(err)
 	}
 	return server.Node(t, "--system-users", dir+"/users.yaml").Issuer, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
-}
-
-// delivery is a signed call of a target.
-func delivery(t *testing.T) string {
-	t.Helper()
-	const key, id, body = "whsec_YSBrZXkgdGhhdCBub2JvZHkga25vd3M=", "a-delivery", `{"event_type":"user.human.added","sequence":"7"}`
-	now := strconv.FormatInt(time.Now().Unix(), 10)
-	secret, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(key, "whsec_"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	hash := hmac.New(sha256.New, secret)
-	fmt.Fprintf(hash, "%s.%s.%s", id, now, body)
-	signature := "v1," + base64.StdEncoding.EncodeToString(hash.Sum(nil))
-	text, err := json.Marshal(map[string]any{"body": body, "key": key, "headers": map[string]string{
-		"webhook-id": id, "webhook-timestamp": now, "webhook-signature": signature,
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 // refreshToken signs somebody in.
