@@ -316,6 +316,34 @@ func TestPackageForGo(t *testing.T) {
 	quickstart(t, command{dir: dir + "/app", args: []string{"bin/quickstart"}})
 }
 
+// TestREL109_TheReadmesInstallWhatTheySay runs the first lines of each README in an empty
+// folder, beside a checkout, and imports what they installed.
+func TestREL109_TheReadmesInstallWhatTheySay(t *testing.T) {
+	t.Parallel()
+	venv := `python3 -m venv .venv && PATH="$PWD/.venv/bin:$PATH" && export PIP_DISABLE_PIP_VERSION_CHECK=1` + "\n"
+	for _, test := range []struct{ language, before, after string }{
+		{"go", "go mod init app && cp ../quickstart.go main.go\n", "go build -o app . && test -x app"},
+		{"python", venv, `python -c 'import writ; writ.Client("http://127.0.0.1:1", "t")'`},
+		{"typescript", "npm init -y > /dev/null\n", `node --input-type=module -e 'import { WritClient } from "@writ-id/sdk"; new WritClient({ baseUrl: "http://127.0.0.1:1" })'`},
+	} {
+		t.Run(test.language, func(t *testing.T) {
+			t.Parallel()
+			content, copyTo := packaged(t, test.language)
+			made(t, artifact{"readme-" + test.language, [][]byte{content, []byte(test.before + test.after)}, func(dir string) error {
+				err := errors.Join(copyTo(dir+"/writ/gen/sdk/"+test.language), os.Mkdir(dir+"/app", 0o755))
+				readme := dir + "/writ/gen/sdk/" + test.language + "/README.md"
+				lines, failed := snippet(readme, "sh")
+				if test.language == "go" {
+					quickstart, none := snippet(readme, "go")
+					failed = errors.Join(failed, none, write(dir, "quickstart.go", quickstart))
+				}
+				return errors.Join(err, failed, run(command{dir: dir + "/app", env: []string{"WRIT=" + dir + "/writ"},
+					args: []string{"bash", "-euc", test.before + string(lines) + test.after}}))
+			}})
+		})
+	}
+}
+
 // quickstart runs what a README begins with.
 func quickstart(t *testing.T, program command) {
 	t.Helper()
