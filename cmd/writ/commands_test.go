@@ -243,6 +243,13 @@ func (x *terminal) production() {
 		return err == nil
 	}, "serve --seed first.yaml --external-scheme http --addr "+addr, on...)
 
+	// Whoever starts with another key is told, before anything is sealed by it.
+	x.types(0, "", "keys new-master other.json")
+	other := []string{"WRIT_MASTER_KEY_FILE=other.json", "WRIT_DATABASE_URL=" + one}
+	for _, line := range []string{"serve --external-scheme http --addr " + addr, "serve --seed first.yaml --addr " + addr, "keys rotate", "keys rotate-master reseal", "doctor --skip machine"} {
+		x.types(1, "the master key is not the one that seals this database", line, other...)
+	}
+
 	x.types(0, "there are none yet", "keys list", on...)
 	x.types(0, "active since", "keys rotate", on...)
 	list := strings.Fields(x.types(0, "active since", "keys list", on...))
