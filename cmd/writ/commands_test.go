@@ -243,6 +243,17 @@ func (x *terminal) production() {
 		return err == nil
 	}, "serve --seed first.yaml --external-scheme http --addr "+addr, on...)
 
+	// Secrets that a seed leaves out are never in what serve prints.
+	admin := seed + "    organizations:\n      - name: Acme\n        default: true\n        users:\n          - {username: admin, service: {name: Admin}, instance_roles: [IAM_OWNER], tokens: [{name: first}]}\n"
+	if err := os.WriteFile(filepath.Join(x.folder, "admin.yaml"), []byte(admin), 0o600); err != nil {
+		x.Fatal(err)
+	}
+	x.types(2, "--secrets-file", "serve --seed admin.yaml --addr "+addr, on...)
+	x.types(0, "secrets.json has them", "apply -f admin.yaml --secrets-file secrets.json", on...)
+	if info, err := os.Stat(filepath.Join(x.folder, "secrets.json")); err != nil || info.Mode().Perm() != 0o600 {
+		x.Errorf("the file of the secrets: %v %v", info, err)
+	}
+
 	// Whoever starts with another key is told, before anything is sealed by it.
 	x.types(0, "", "keys new-master other.json")
 	other := []string{"WRIT_MASTER_KEY_FILE=other.json", "WRIT_DATABASE_URL=" + one}

@@ -20,11 +20,15 @@ func (s *Server) serveNowhere(w http.ResponseWriter, r *http.Request) {
 		s.grpc.ServeHTTP(w, r)
 		return
 	}
+	if r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") {
+		s.pages.Nowhere(w, r, s.Reference != ReferenceOff)
+		return
+	}
 	serveUnknown(w, r)
 }
 
 func serveUnknown(w http.ResponseWriter, r *http.Request) {
-	writeFault(w, fault.New(fault.UnknownPath, "PATH_UNKNOWN", "there is nothing at %q; /docs lists the operations", r.URL.Path))
+	writeFault(w, fault.New(fault.UnknownPath, "PATH_UNKNOWN", "there is nothing at %q; the API reference lists the operations", r.URL.Path))
 }
 
 // refuse answers a request with a refusal as the resource API does.

@@ -87,6 +87,8 @@ type Config struct {
 	// TLS is what to serve TLS with; nil when it ends elsewhere. With it net/http
 	// serves HTTP/2, gRPC included.
 	TLS *tls.Config
+	// Reference says who may read the contract.
+	Reference Reference
 	// SharedHTTP2 leaves HTTP/2 to net/http, for reverse proxies that speak h2c
 	// to their backend; gRPC then costs more CPU.
 	SharedHTTP2 bool

@@ -1029,7 +1029,7 @@ func (s *FeaturesService) SetSystemFeatures(ctx context.Context, features *SetFe
 	return call[SetSystemFeaturesReply](ctx, s.client, operation{verb: "PUT", path: "/v2/features/system", body: features, repeatable: true}, opts)
 }
 
-// ResetSystemFeatures resets all flags of the installation to their default, off.
+// ResetSystemFeatures resets all flags of the installation to their defaults.
 //
 // Needs the permission system.feature.delete.
 func (s *FeaturesService) ResetSystemFeatures(ctx context.Context, opts ...CallOption) (*ResetSystemFeaturesReply, error) {

@@ -1517,9 +1517,9 @@ type FeatureFlag struct {
 
 // Features holds all flags as they apply.
 type Features struct {
-	// The resource services under /resources/v3alpha.
+	// The resource services under /resources/v3alpha; on by default.
 	MultitenancyResourcesAPI FeatureFlag `json:"multitenancyResourcesApi"`
-	// The settings services under /settings/v3alpha.
+	// The settings services under /settings/v3alpha; on by default.
 	MultitenancySettings FeatureFlag `json:"multitenancySettings"`
 	// The token exchange grant.
 	OIDCTokenExchange FeatureFlag `json:"oidcTokenExchange"`
@@ -5622,7 +5622,7 @@ type SigningKeyRotation struct {
 type Source string
 
 const (
-	// Nobody decided: the default, off.
+	// Nobody decided: the default, which is on for the resource and settings services and off for the others.
 	SourceUnspecified Source = "SOURCE_UNSPECIFIED"
 	// The installation.
 	SourceSystem Source = "SOURCE_SYSTEM"

@@ -629,7 +629,7 @@ func SetSystemFeatures(ctx context.Context, client *writ.Client) (any, error) {
 	})
 }
 
-// ResetSystemFeatures: Resets all flags of the installation to their default, off.
+// ResetSystemFeatures: Resets all flags of the installation to their defaults.
 func ResetSystemFeatures(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Features.ResetSystemFeatures(ctx)
 }
