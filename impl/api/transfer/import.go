@@ -100,6 +100,9 @@ func (in *importing) run(ctx context.Context, from transfer.Source) error {
 	if err := db.New().LockImports(ctx, in.tx, in.InstanceID); err != nil {
 		return err
 	}
+	if _, err := in.tx.Exec(ctx, noteEvents); err != nil {
+		return err
+	}
 	if err := in.stage(ctx, from); err != nil {
 		return err
 	}
@@ -114,16 +117,27 @@ func (in *importing) run(ctx context.Context, from transfer.Source) error {
 			return fmt.Errorf("%s: %w", kind.Name, err)
 		}
 	}
-	if in.staged[storage.MovedOrganizations] > 0 {
-		if err := in.domains(ctx); err != nil {
-			return err
-		}
-	}
 	if in.conflict && in.OnConflict == Refuse {
 		return fault.New(fault.AlreadyExists, "IMPORT_CONFLICT", "something of this is there already; nothing was imported").Telling(in.report)
 	}
+	if !in.DryRun {
+		if _, err := in.tx.Exec(ctx, appendEvents); err != nil {
+			return err
+		}
+	}
+	if in.staged[storage.MovedOrganizations] > 0 {
+		return in.domains(ctx)
+	}
 	return nil
 }
+
+// Events are noted beside the rows that they are of, and appended at last: who appends one
+// holds back those that follow it in the instance until the transaction ends (REL-108).
+const (
+	noteEvents   = "CREATE TEMPORARY TABLE imported_events (LIKE events INCLUDING DEFAULTS) ON COMMIT DROP"
+	eventColumns = "instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent"
+	appendEvents = "INSERT INTO events (" + eventColumns + ") SELECT " + eventColumns + " FROM imported_events ORDER BY sequence"
+)
 
 // domains gives the organizations of the file that have no primary domain the one that
 // creating them would have: login names end in it, and what the file says may be taken.
