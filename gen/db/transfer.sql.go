@@ -225,14 +225,16 @@ func (q *Queries) EndOperation(ctx context.Context, db DBTX, arg EndOperationPar
 	return result.RowsAffected(), nil
 }
 
-const lockImports = `-- name: LockImports :exec
-SELECT pg_advisory_xact_lock(hashtextextended('import/' || $1::text, 0))
+const lockImports = `-- name: LockImports :one
+SELECT pg_try_advisory_xact_lock(hashtextextended('import/' || $1::text, 0))::bool AS is_free
 `
 
 // Imports into an instance are one after the other.
-func (q *Queries) LockImports(ctx context.Context, db DBTX, instanceID string) error {
-	_, err := db.Exec(ctx, lockImports, instanceID)
-	return err
+func (q *Queries) LockImports(ctx context.Context, db DBTX, instanceID string) (bool, error) {
+	row := db.QueryRow(ctx, lockImports, instanceID)
+	var is_free bool
+	err := row.Scan(&is_free)
+	return is_free, err
 }
 
 const longTransaction = `-- name: LongTransaction :exec

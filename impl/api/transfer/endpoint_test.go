@@ -3,6 +3,7 @@ package transfer_test
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -364,8 +365,9 @@ func TestREL020_AnOperationEndsWithItsNode(t *testing.T) {
 	c.Refused("owner", "GET", operations+"old", "", http.StatusNotFound, "OPERATION_NOT_FOUND")
 }
 
-// TestSEC221_ANodeMovesTwoAtOnce keeps two waiting; the third is told to come again.
-func TestSEC221_ANodeMovesTwoAtOnce(t *testing.T) {
+// TestREL108_AnInstanceMovesOneThingAtATime keeps an import waiting: the next is told when to
+// come again, and another instance does not notice.
+func TestREL108_AnInstanceMovesOneThingAtATime(t *testing.T) {
 	t.Parallel()
 	c := cluster(t)
 	tx, err := c.DB.Pool.Begin(t.Context())
@@ -375,14 +377,98 @@ func TestSEC221_ANodeMovesTwoAtOnce(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock(hashtextextended('import/' || $1::text, 0))", c.Instance("a")); err != nil {
 		t.Fatal(err)
 	}
-	first, second := begin(t, c, importPath, `{"async":true,"data_orgsv1":`+file+`}`), begin(t, c, importPath, `{"async":true,"dry_run":true,"data_orgsv1":`+file+`}`)
-	c.Refused("owner", "POST", exportPath, answered, http.StatusServiceUnavailable, "TRANSFERS_RUNNING")
+	first := begin(t, c, importPath, `{"async":true,"data_orgsv1":`+file+`}`)
+	for _, path := range []string{exportPath, importPath} {
+		got := c.Do("owner", "POST", path, `{"async":true,"response_output":true}`)
+		c.IsRefused(got, path, http.StatusServiceUnavailable, "TRANSFERS_RUNNING")
+		if got.Header.Get("Retry-After") != "10" || !strings.Contains(got.Body, "another transfer of this instance") {
+			t.Errorf("%s: got %v %s", path, got.Header, got.Body)
+		}
+	}
+	for range 2 {
+		if got := c.Call(0, "b.example", "bob", "POST", exportPath, answered); got.Status != http.StatusOK {
+			t.Errorf("another instance: got %d %s", got.Status, got.Body)
+		}
+	}
+	if n := c.Value("SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL AND state = 'idle in transaction'"); n != "1" {
+		t.Errorf("%s transactions are open, want that of the test", n)
+	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	until(t, c, first)
-	until(t, c, second)
 	c.Must("owner", "POST", exportPath, answered)
+}
+
+// TestREL108_WhoeverIsSlowHoldsNoPlaceAndNoTransaction has silent uploads, a storage that never
+// answers, and a client that does not read, while another instance exports and imports.
+func TestREL108_WhoeverIsSlowHoldsNoPlaceAndNoTransaction(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	big := strings.Repeat("x", 200)
+	if _, err := c.DB.Pool.Exec(t.Context(), `INSERT INTO organizations (instance_id, id, name, name_folded, sequence, creation_date, change_date)
+		SELECT $1, 'big' || n, 'big' || n || $2, 'big' || n || $2, 1, now(), now() FROM generate_series(1, 60000) n`, c.Instance("a"), big); err != nil {
+		t.Fatal(err)
+	}
+	silent := func(token, path, body string, length int) net.Conn {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(c.Nodes[0], "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: a.example\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, token, length, body); err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	others := func(while string) {
+		t.Helper()
+		for _, one := range []struct{ path, body string }{{exportPath, answered}, {importPath, `{"dry_run":true,"data_orgsv1":` + file + `}`}} {
+			if got := c.Call(0, "b.example", "bob", "POST", one.path, one.body); got.Status != http.StatusOK {
+				t.Errorf("while %s: got %d %s", while, got.Status, got.Body)
+			}
+		}
+		c.WithinASecond("no transaction is open while "+while, func() bool {
+			return c.Value("SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL AND state LIKE 'idle in%'") == "0"
+		})
+	}
+	running := func() bool {
+		got := c.Do("owner", "POST", exportPath, `{"response_output":true,"org_ids":["nowhere"]}`)
+		return got.Status == http.StatusServiceUnavailable
+	}
+	upload := silent(c.Token("owner"), importPath, `{"data_`, 100)
+	c.WithinASecond("the upload is there", running)
+	silent(c.Token("owner"), importPath, `{"data_`, 100)
+	others("uploads are silent")
+	_ = upload.Close()
+	c.WithinASecond("the upload is over", func() bool { return !running() })
+
+	reader := silent(c.Token("owner"), exportPath, answered, len(answered))
+	if _, err := reader.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if !running() {
+		t.Error("the answer was sent: this proves nothing")
+	}
+	others("a client does not read")
+	_ = reader.Close()
+	c.WithinASecond("the answer is over", func() bool { return !running() })
+
+	hung, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = hung.Close() }()
+	at := fmt.Sprintf(`{"endpoint":%q,"bucket":"bucket","path":"p","access_key_id":"a","secret_access_key":"s","insecure":true}`, hung.Addr())
+	for path, body := range map[string]string{importPath: `{"async":true,"data_orgsv1_s3":` + at + `}`, exportPath: `{"async":true,"s3_output":` + at + `}`} {
+		id := begin(t, c, path, body)
+		others("a storage does not answer " + path)
+		if got := c.Do("owner", "GET", operations+id, ""); !strings.Contains(got.Body, "RUNNING") {
+			t.Errorf("it is over: %s", got.Body)
+		}
+		c.Must("owner", "POST", operations+id+"/_cancel", "")
+		until(t, c, id)
+	}
 }
 
 // TestWhatIsImportedIsRemovedLikeAnythingElse deletes an organization that came by import.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -56,7 +57,7 @@ var errDry = errors.New("transfer: a dry run")
 // there already is in the way.
 func (s *Service) Import(ctx context.Context, from transfer.Source, plan Plan, progress Progress) (*transferv1.ImportReport, error) {
 	in := &importing{Service: s, Plan: plan, progress: progress, staged: map[*transfer.Kind]int64{}, outcomes: map[place]*transferv1.Outcome{}, report: &transferv1.ImportReport{ImportId: plan.ImportID, DryRun: plan.DryRun}}
-	err := pgx.BeginFunc(ctx, s.DB.Pool, func(tx pgx.Tx) error {
+	err := s.alone(ctx, plan.InstanceID, func(tx pgx.Tx) error {
 		in.tx = tx
 		if err := in.run(ctx, from); err != nil {
 			return err
@@ -77,6 +78,34 @@ func (s *Service) Import(ctx context.Context, from transfer.Source, plan Plan, p
 	return in.report, nil
 }
 
+// errElsewhere says that another node imports into the instance.
+var errElsewhere = errors.New("transfer: another import runs")
+
+// alone does something in a transaction when no other node imports into the instance. Whoever
+// waits has none open.
+func (s *Service) alone(ctx context.Context, instanceID string, do func(tx pgx.Tx) error) error {
+	for {
+		err := pgx.BeginFunc(ctx, s.DB.Pool, func(tx pgx.Tx) error {
+			free, err := db.New().LockImports(ctx, tx, instanceID)
+			if err == nil && !free {
+				err = errElsewhere
+			}
+			if err != nil {
+				return err
+			}
+			return do(tx)
+		})
+		if !errors.Is(err, errElsewhere) {
+			return err
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // importing is one under way.
 type importing struct {
 	*Service
@@ -95,9 +124,6 @@ func (in *importing) run(ctx context.Context, from transfer.Source) error {
 		return err
 	}
 	if err := event.Deletes(ctx, in.tx, in.By, in.Now()); err != nil { // says where the events come from
-		return err
-	}
-	if err := db.New().LockImports(ctx, in.tx, in.InstanceID); err != nil {
 		return err
 	}
 	if _, err := in.tx.Exec(ctx, noteEvents); err != nil {

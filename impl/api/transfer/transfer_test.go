@@ -16,6 +16,7 @@ import (
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/spool"
 	"github.com/writ-id/writ/impl/core/store/pgtest"
 	files "github.com/writ-id/writ/impl/core/transfer"
 	"github.com/writ-id/writ/impl/server"
@@ -69,6 +70,9 @@ func service(t *testing.T, c *servertest.Cluster) *transfer.Service {
 	}
 	s, err := transfer.New(resource.Env{DB: c.DB, Now: c.Env.Now, NewID: servertest.NewID, Invalidate: func() {}}, c.Env.Sealer, roles, slog.New(slog.DiscardHandler))
 	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Space, err = spool.Open(t.TempDir(), spool.Default); err != nil {
 		t.Fatal(err)
 	}
 	return s
