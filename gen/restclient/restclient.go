@@ -11713,7 +11713,7 @@ type ClientInterface interface {
 	// What is exported is so at one moment. Not included are what is of the instance itself
 	// (its policies, members and providers), keys of service users and applications, personal
 	// access tokens and passkeys; what else is not carried says the summary at the end. If
-	// something fails when the answer has begun, the connection breaks: a file that is whole
+	// the answer is not read at the rate, the connection breaks: a file that is whole
 	// ends with its summary.
 	//
 	// Takes any type of body and a specified content type.
@@ -11726,7 +11726,7 @@ type ClientInterface interface {
 	// What is exported is so at one moment. Not included are what is of the instance itself
 	// (its policies, members and providers), keys of service users and applications, personal
 	// access tokens and passkeys; what else is not carried says the summary at the end. If
-	// something fails when the answer has begun, the connection breaks: a file that is whole
+	// the answer is not read at the rate, the connection breaks: a file that is whole
 	// ends with its summary.
 	//
 	// Takes a body of the `application/json` content type.
@@ -14830,7 +14830,7 @@ func (c *Client) GetConfiguration(ctx context.Context, params *GetConfigurationP
 // What is exported is so at one moment. Not included are what is of the instance itself
 // (its policies, members and providers), keys of service users and applications, personal
 // access tokens and passkeys; what else is not carried says the summary at the end. If
-// something fails when the answer has begun, the connection breaks: a file that is whole
+// the answer is not read at the rate, the connection breaks: a file that is whole
 // ends with its summary.
 //
 // Takes any type of body and a specified content type.
@@ -14853,7 +14853,7 @@ func (c *Client) ExportDataWithBody(ctx context.Context, contentType string, bod
 // What is exported is so at one moment. Not included are what is of the instance itself
 // (its policies, members and providers), keys of service users and applications, personal
 // access tokens and passkeys; what else is not carried says the summary at the end. If
-// something fails when the answer has begun, the connection breaks: a file that is whole
+// the answer is not read at the rate, the connection breaks: a file that is whole
 // ends with its summary.
 //
 // Takes a body of the `application/json` content type.
@@ -34711,7 +34711,7 @@ type ClientWithResponsesInterface interface {
 	// What is exported is so at one moment. Not included are what is of the instance itself
 	// (its policies, members and providers), keys of service users and applications, personal
 	// access tokens and passkeys; what else is not carried says the summary at the end. If
-	// something fails when the answer has begun, the connection breaks: a file that is whole
+	// the answer is not read at the rate, the connection breaks: a file that is whole
 	// ends with its summary.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -34724,7 +34724,7 @@ type ClientWithResponsesInterface interface {
 	// What is exported is so at one moment. Not included are what is of the instance itself
 	// (its policies, members and providers), keys of service users and applications, personal
 	// access tokens and passkeys; what else is not carried says the summary at the end. If
-	// something fails when the answer has begun, the connection breaks: a file that is whole
+	// the answer is not read at the rate, the connection breaks: a file that is whole
 	// ends with its summary.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -63240,7 +63240,7 @@ func (c *ClientWithResponses) GetConfigurationWithResponse(ctx context.Context, 
 // What is exported is so at one moment. Not included are what is of the instance itself
 // (its policies, members and providers), keys of service users and applications, personal
 // access tokens and passkeys; what else is not carried says the summary at the end. If
-// something fails when the answer has begun, the connection breaks: a file that is whole
+// the answer is not read at the rate, the connection breaks: a file that is whole
 // ends with its summary.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -63259,7 +63259,7 @@ func (c *ClientWithResponses) ExportDataWithBodyWithResponse(ctx context.Context
 // What is exported is so at one moment. Not included are what is of the instance itself
 // (its policies, members and providers), keys of service users and applications, personal
 // access tokens and passkeys; what else is not carried says the summary at the end. If
-// something fails when the answer has begun, the connection breaks: a file that is whole
+// the answer is not read at the rate, the connection breaks: a file that is whole
 // ends with its summary.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).

@@ -103,7 +103,7 @@ func (u *upload) parse() error {
 			break
 		}
 		name := s.member()
-		if s.err == nil && seen[name] {
+		if name = snake(name); s.err == nil && seen[name] {
 			return fault.Invalid("MALFORMED_REQUEST", name, "is there twice")
 		}
 		seen[name] = true

@@ -84,7 +84,7 @@ func (e *Endpoint) export(w http.ResponseWriter, r *http.Request) error {
 		return fault.New(fault.Canceled, "CANCELED", "the request was broken off").Because(err)
 	}
 	var req admin.ExportRequest
-	if err := schemas.Decode("ExportRequest", text, &req); err != nil {
+	if err := decode("ExportRequest", text, &req); err != nil {
 		return err
 	}
 	to, err := output(&req)
@@ -202,7 +202,7 @@ func (e *Endpoint) load(w http.ResponseWriter, r *http.Request) error {
 		return room(err)
 	}
 	var req admin.ImportRequest
-	if err := schemas.Decode("ImportRequest", body.rest, &req); err != nil {
+	if err := decode("ImportRequest", body.rest, &req); err != nil {
 		return err
 	}
 	from, err := input(&req, body.data != nil)

@@ -12,6 +12,8 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	transferv1 "github.com/writ-id/writ/gen/proto/writ/transfer/v1"
+	"github.com/writ-id/writ/impl/core/outgoing"
+	"github.com/writ-id/writ/impl/server"
 	"github.com/writ-id/writ/impl/server/servertest"
 )
 
@@ -66,7 +68,14 @@ func TestRequestsAreHeldToTheContract(t *testing.T) {
 		{exportPath, `{"response_output":true,"org_ids":[1]}`, "org_ids.0"},
 		{exportPath, `{"gcs_output":{"path":"p","bucket":"bucket"}}`, "gcs_output.serviceaccount_json"},
 		{exportPath, `{"gcs_output":{"path":"p","bucket":"bucket","serviceaccount_json":"%"}}`, "gcs_output.serviceaccount_json"},
-		{exportPath, `{"response_output":true,"withPasswords":true}`, "withPasswords"},
+		{exportPath, `{"response_output":true,"withPasswords":1}`, "with_passwords"},
+		{exportPath, `{"response_output":true,"responseOutput":true}`, "response_output"},
+		{exportPath, `{"response_output":true,"with_Passwords":true}`, "with__passwords"},
+		{importPath, `{"data_orgsv1":{"version":1},"dataOrgsv1":{"version":1}}`, "data_orgsv1"},
+		{importPath, `{"data_orgsv1":{}}`, "version"},
+		{importPath, `{"data_orgsv1":"{}"}`, "version"},
+		{importPath, `{"data_orgsv1":"{\"version\":2}"}`, "version"},
+		{importPath, `{"data_orgsv1":{"organizations":[]}}`, "version"},
 		{exportPath, `[]`, ""},
 		{importPath, `{}`, "data_orgsv1"},
 		{importPath, `{"data_orgsv1":{},"data_orgsv1_gcs":` + gcs + `}`, "data_orgsv1"},
@@ -92,6 +101,62 @@ func TestRequestsAreHeldToTheContract(t *testing.T) {
 		if got.Status != http.StatusBadRequest || one.field != "" && !strings.Contains(got.Body, fmt.Sprintf("%q:%q", "field", one.field)) {
 			t.Errorf("%s %s: got %d %s, want it to name %s", one.path, one.body, got.Status, got.Body, one.field)
 		}
+	}
+}
+
+// TestRequestsAreTakenInBothSpellings has all members of requests in each; answers have one.
+func TestRequestsAreTakenInBothSpellings(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	for _, body := range []string{
+		`{"response_output":true,"org_ids":[],"excluded_org_ids":[],"with_passwords":true,"with_otp":true,"with_secrets":true}`,
+		`{"responseOutput":true,"orgIds":[],"excludedOrgIds":[],"withPasswords":true,"withOtp":true,"withSecrets":true}`,
+	} {
+		if got := c.Must("owner", "POST", exportPath, body).Body; !strings.Contains(got, `"passwordHash"`) || strings.Contains(got, `"password_hash"`) {
+			t.Errorf("%s: got %s", body, got)
+		}
+	}
+	for _, body := range []string{
+		`{"dry_run":true,"on_conflict":"skip","data_orgsv1":` + file + `}`, `{"dryRun":true,"onConflict":"skip","dataOrgsv1":` + file + `}`,
+	} {
+		if got := c.Must("owner", "POST", importPath, body).Body; !strings.Contains(got, `"dryRun":true`) || !strings.Contains(got, `"orgId"`) {
+			t.Errorf("%s: got %s", body, got)
+		}
+	}
+	c.Refused("owner", "POST", importPath, `{"dataOrgsv1S3":{"endpoint":"x","path":"p","bucket":"bucket","accessKeyId":"a"}}`, http.StatusBadRequest, "INVALID_FIELD")
+}
+
+// TestAnImportOfWhichNothingIsCarriedTells has a list of which no item can be.
+func TestAnImportOfWhichNothingIsCarriedTells(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	for _, data := range []string{
+		`"users":[{"id":"v","orgId":"o","username":"ve\u200biled","human":{}}]`,
+		`"settings":[{"orgId":"o","subject":"nothing","properties":{}}]`,
+		`"memberships":[{"id":"m","orgId":"o","userId":"u","level":"MEMBERSHIP_LEVEL_ORG","objectId":"o","roles":["NO_ROLE"]}]`,
+	} {
+		if got := loaded(t, c, "refuse", data); got.GetTotalNotCarried() != 1 || len(got.GetNotCarried()) != 1 {
+			t.Errorf("%s: got %v", data, got)
+		}
+	}
+}
+
+// TestAFailedImportSaysThatNothingWasImported has one thing in the way of another.
+func TestAFailedImportSaysThatNothingWasImported(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	loaded(t, c, "refuse", `"organizations":[{"id":"o","name":"O"}]`)
+	id := begin(t, c, importPath, `{"async":true,"data_orgsv1":{"version":1,"organizations":[{"id":"o","name":"O"},{"id":"new","name":"New"}],"users":[{"id":"u","orgId":"new","username":"u","human":{}}]}}`)
+	report := until(t, c, id).GetReport()
+	var lost uint64
+	for _, one := range report.GetOutcomes() {
+		if one.GetCreated()+one.GetUpdated() != 0 {
+			t.Errorf("nothing was imported, and of %s %d are created", one.GetKind(), one.GetCreated())
+		}
+		lost += one.GetNotCarried()
+	}
+	if lost != 2 || report.GetTotalNotCarried() != 2 {
+		t.Errorf("%d are not carried, in all %d", lost, report.GetTotalNotCarried())
 	}
 }
 
@@ -404,7 +469,10 @@ func TestREL108_AnInstanceMovesOneThingAtATime(t *testing.T) {
 // answers, and a client that does not read, while another instance exports and imports.
 func TestREL108_WhoeverIsSlowHoldsNoPlaceAndNoTransaction(t *testing.T) {
 	t.Parallel()
-	c := cluster(t)
+	c := servertest.New(t, 1, func(c *server.Config) {
+		c.Outgoing.Allow = outgoing.Loopback
+		servertest.Apply(t, *c, whole)
+	})
 	big := strings.Repeat("x", 200)
 	if _, err := c.DB.Pool.Exec(t.Context(), `INSERT INTO organizations (instance_id, id, name, name_folded, sequence, creation_date, change_date)
 		SELECT $1, 'big' || n, 'big' || n || $2, 'big' || n || $2, 1, now(), now() FROM generate_series(1, 60000) n`, c.Instance("a"), big); err != nil {

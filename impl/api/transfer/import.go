@@ -56,7 +56,7 @@ var errDry = errors.New("transfer: a dry run")
 // Import stores all that a source has, or nothing. It returns a report also when what is
 // there already is in the way.
 func (s *Service) Import(ctx context.Context, from transfer.Source, plan Plan, progress Progress) (*transferv1.ImportReport, error) {
-	in := &importing{Service: s, Plan: plan, progress: progress, staged: map[*transfer.Kind]int64{}, outcomes: map[place]*transferv1.Outcome{}, report: &transferv1.ImportReport{ImportId: plan.ImportID, DryRun: plan.DryRun}}
+	in := &importing{Service: s, Plan: plan, progress: progress, staged: map[*transfer.Kind]int64{}, made: map[*transfer.Kind]bool{}, outcomes: map[place]*transferv1.Outcome{}, report: &transferv1.ImportReport{ImportId: plan.ImportID, DryRun: plan.DryRun}}
 	err := s.alone(ctx, plan.InstanceID, func(tx pgx.Tx) error {
 		in.tx = tx
 		if err := in.run(ctx, from); err != nil {
@@ -71,6 +71,7 @@ func (s *Service) Import(ctx context.Context, from transfer.Source, plan Plan, p
 		return in.report, nil
 	}
 	if err != nil {
+		in.undone()
 		return in.report, explained(err)
 	}
 	s.DB.Committed()
@@ -112,7 +113,8 @@ type importing struct {
 	Plan
 	tx       pgx.Tx
 	progress Progress
-	staged   map[*transfer.Kind]int64
+	staged   map[*transfer.Kind]int64 // how many came
+	made     map[*transfer.Kind]bool  // of which some can be carried, in a staging table
 	outcomes map[place]*transferv1.Outcome
 	report   *transferv1.ImportReport
 	conflict bool
@@ -133,7 +135,7 @@ func (in *importing) run(ctx context.Context, from transfer.Source) error {
 		return err
 	}
 	for _, kind := range storage.Moved {
-		if in.staged[kind] == 0 {
+		if !in.made[kind] {
 			continue
 		}
 		if err := in.store(ctx, kind); err != nil {
@@ -144,6 +146,7 @@ func (in *importing) run(ctx context.Context, from transfer.Source) error {
 		}
 	}
 	if in.conflict && in.OnConflict == Refuse {
+		in.undone()
 		return fault.New(fault.AlreadyExists, "IMPORT_CONFLICT", "something of this is there already; nothing was imported").Telling(in.report)
 	}
 	if !in.DryRun {
@@ -151,7 +154,7 @@ func (in *importing) run(ctx context.Context, from transfer.Source) error {
 			return err
 		}
 	}
-	if in.staged[storage.MovedOrganizations] > 0 {
+	if in.made[storage.MovedOrganizations] {
 		return in.domains(ctx)
 	}
 	return nil
@@ -205,10 +208,9 @@ func (in *importing) stage(ctx context.Context, from transfer.Source) error {
 		return in.read(ctx, from, full)
 	})
 	group.Go(func() error {
-		made := map[*transfer.Kind]bool{}
 		for some := range full {
-			if !made[some.kind] {
-				made[some.kind] = true
+			if !in.made[some.kind] {
+				in.made[some.kind] = true
 				if _, err := in.tx.Exec(ctx, some.kind.Stage); err != nil {
 					return err
 				}
@@ -380,6 +382,16 @@ func (in *importing) batch(ctx context.Context, kind *transfer.Kind, staged stri
 	}
 	_, err = in.tx.Exec(ctx, kind.Updated, in.InstanceID, first, last)
 	return err
+}
+
+// undone has the report say that nothing was imported: what would have been is not carried.
+func (in *importing) undone() {
+	for _, one := range in.report.GetOutcomes() {
+		n := one.GetCreated() + one.GetUpdated()
+		one.NotCarried += n
+		in.report.TotalNotCarried += n
+		one.Created, one.Updated = 0, 0
+	}
 }
 
 // note puts into the report what became of a kind.

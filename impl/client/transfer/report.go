@@ -18,8 +18,11 @@ type (
 // listed is how many single things a report for people names.
 const listed = 50
 
-// PrintReport writes what an import came to, for people.
-func PrintReport(out io.Writer, report *Report) {
+// PrintReport writes what an import came to, for people; failed is one that did not succeed.
+func PrintReport(out io.Writer, report *Report, failed bool) {
+	if failed {
+		fmt.Fprintln(out, "Nothing was imported.")
+	}
 	if len(report.GetOutcomes()) > 0 {
 		printOutcomes(out, report)
 	}
