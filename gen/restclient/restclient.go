@@ -5211,6 +5211,9 @@ type ImportReport struct {
 	// NotCarried What was not carried over, and why; at most 1000 of them.
 	NotCarried []Lost `json:"notCarried"`
 
+	// Organizations The organizations of the outcomes that are there, or would be; at most 1000 of them.
+	Organizations []ImportedOrganization `json:"organizations"`
+
 	// Outcomes What became of the lists, by organization.
 	Outcomes []Outcome `json:"outcomes"`
 
@@ -5249,6 +5252,18 @@ type ImportRequest struct {
 // ImportRequestOnConflict What happens to what is there already: refuse ends the import, skip leaves it as it is, update changes it
 // to what the file says. What is secret and not in the file stays.
 type ImportRequestOnConflict string
+
+// ImportedOrganization ImportedOrganization is what people have to know of an organization to sign in.
+type ImportedOrganization struct {
+	// ID The organization.
+	ID string `json:"id"`
+
+	// Name Its name.
+	Name string `json:"name"`
+
+	// PrimaryDomain Its primary domain: a login name is a username, an @ and this. A username alone will do where nobody else in the instance has it, or where the organization is the default of the instance, and so will a verified address.
+	PrimaryDomain string `json:"primaryDomain"`
+}
 
 // InConditionsFilter InConditionsFilter is met by the executions of a list of conditions.
 type InConditionsFilter struct {

@@ -70,3 +70,8 @@ WITH gone AS (
     DELETE FROM operation_chunks c USING gone g WHERE c.instance_id = g.instance_id AND c.operation_id = g.id
 )
 DELETE FROM operations o WHERE o.expiration_date < @now AND o.state <> 1;
+
+-- name: ImportedOrganizations :many
+SELECT o.id, o.name, coalesce(d.domain, '')::text AS domain FROM organizations o
+LEFT JOIN domains d ON d.instance_id = o.instance_id AND d.org_id = o.id AND d.is_primary
+WHERE o.instance_id = @instance_id AND o.id = ANY (@ids::text[]) ORDER BY o.name, o.id;

@@ -145,6 +145,9 @@ func (in *importing) run(ctx context.Context, from transfer.Source) error {
 			return fmt.Errorf("%s: %w", kind.Name, err)
 		}
 	}
+	if err := in.organizations(ctx); err != nil {
+		return err
+	}
 	if in.conflict && in.OnConflict == Refuse {
 		in.undone()
 		return fault.New(fault.AlreadyExists, "IMPORT_CONFLICT", "something of this is there already; nothing was imported").Telling(in.report)
@@ -155,9 +158,29 @@ func (in *importing) run(ctx context.Context, from transfer.Source) error {
 		}
 	}
 	if in.made[storage.MovedOrganizations] {
-		return in.domains(ctx)
+		if err := in.domains(ctx); err != nil {
+			return err
+		}
 	}
-	return nil
+	return in.organizations(ctx)
+}
+
+// organizations puts into the report how those are called in which something is.
+func (in *importing) organizations(ctx context.Context) error {
+	var ids []string
+	for at := range in.outcomes {
+		if at.orgID != "" {
+			ids = append(ids, at.orgID)
+		}
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	rows, err := db.New().ImportedOrganizations(ctx, in.tx, db.ImportedOrganizationsParams{InstanceID: in.InstanceID, Ids: ids[:min(len(ids), maxLost)]})
+	in.report.Organizations = nil
+	for _, row := range rows {
+		in.report.Organizations = append(in.report.Organizations, &transferv1.ImportedOrganization{Id: row.ID, Name: row.Name, PrimaryDomain: row.Domain})
+	}
+	return err
 }
 
 // Events are noted beside the rows that they are of, and appended at last: who appends one
