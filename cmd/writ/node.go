@@ -221,6 +221,9 @@ func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Lis
 // runNode runs a node until ctx ends; ready is called when it takes requests.
 func runNode(ctx context.Context, c server.Config, listener net.Listener, ready func() error) error {
 	heap.Bound()
+	if err := server.ClaimMasterKey(ctx, c.DB, c.Sealer); err != nil {
+		return err
+	}
 	node, err := server.New(c)
 	if err != nil {
 		return err

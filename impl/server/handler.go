@@ -67,13 +67,13 @@ const readyTimeout = 500 * time.Millisecond
 // ErrDraining is why a server that was told to end is not ready.
 var ErrDraining = errors.New("server: draining")
 
-// Ready reports whether the server can do its work now: it is not draining and
-// the database answers.
+// Ready reports whether the server can do its work now: it is not draining, the database
+// answers, and its master key is that of the database.
 func (s *Server) Ready(ctx context.Context) error {
 	if s.draining.Load() {
 		return ErrDraining
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	return s.DB.Pool.Ping(ctx)
+	return s.holdsKeys(ctx)
 }

@@ -328,7 +328,7 @@ func newHTTP(handler http.Handler, c Config) *http.Server {
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer s.background(work, stop)()
-	go watchHealth(work, s.health, s.services, s.Ready)
+	go watchHealth(work, s.health, s.services, s.Ready, s.Logger)
 
 	listener = limit(s.Proxies.accept(listener), cmp.Or(s.MaxClients, DefaultMaxClients))
 	failed := make(chan error, 2)
