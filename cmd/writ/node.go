@@ -23,6 +23,7 @@ import (
 	"github.com/writ-id/writ/impl/core/outgoing"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/core/spool"
 	"github.com/writ-id/writ/impl/core/telemetry"
 	"github.com/writ-id/writ/impl/core/throttle"
 	"github.com/writ-id/writ/impl/server"
@@ -52,6 +53,8 @@ type nodeFlags struct {
 	systemUsers         string
 	addressTries        int
 	hashCost            float64
+	transferDir         string
+	transferSpace       int64
 	limits              policy.SearchLimits
 	outgoingAllow       []string
 	outgoingDNS         string
@@ -84,6 +87,8 @@ func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duratio
 	flags.StringVar(&f.tlsKey, "tls-key-file", "", "its private key in PEM")
 	flags.BoolVar(&f.tokenAudience, "accept-token-endpoint-audience", tokenAudience, "accept client assertions whose audience is the token endpoint, as older clients send them, beside the issuer")
 	flags.Float64Var(&f.hashCost, "max-hash-cost", secret.DefaultMaxCost, "how much longer than one of ours a password hash of another system may take to verify; raise it to import costly ones")
+	flags.StringVar(&f.transferDir, "transfer-dir", "", "the folder for what is exported and imported while it is on its way; empty: that for temporary files ($TMPDIR)")
+	flags.Int64Var(&f.transferSpace, "transfer-space", spool.Default, "how many bytes that may be together, of which one instance gets half")
 	flags.Uint32Var(&f.limits.Default, "search-limit", 0, "how many matches a search returns when it does not say; 0: 100")
 	flags.Uint32Var(&f.limits.Max, "max-search-limit", 0, "how many it returns at most; 0: 1000")
 	flags.IntVar(&f.clients, "max-clients", 0, fmt.Sprintf("connections of clients; when there are more, those that were idle longest are closed; 0: %d, less where the system allows fewer open files", server.DefaultMaxClients))
@@ -199,6 +204,9 @@ func (f *nodeFlags) configure(c server.Config) (server.Config, error) {
 	var err error
 	if c.TLS, err = f.certificate(); err != nil {
 		return c, err
+	}
+	if c.Space, err = spool.Open(f.transferDir, f.transferSpace); err != nil {
+		return c, usageError{fmt.Errorf("--transfer-dir, --transfer-space: %w", err)}
 	}
 	c.Now, c.NewID, c.SharedHTTP2, c.DrainDelay, c.MaxClients, c.MaxHashCost = now, newID, f.sharedHTTP2, f.drainDelay, f.maxClients(), f.hashCost
 	if c.Dev != nil {

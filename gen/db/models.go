@@ -114,6 +114,12 @@ type Delivery struct {
 	Traceparent       string                 `db:"traceparent"`
 }
 
+type DeliveryAhead struct {
+	InstanceID string `db:"instance_id"`
+	Xid        uint64 `db:"xid"`
+	Sequence   int64  `db:"sequence"`
+}
+
 type DeliveryAttempt struct {
 	InstanceID string          `db:"instance_id"`
 	Delivery   string          `db:"delivery"`
@@ -134,6 +140,7 @@ type DeliveryCursor struct {
 	Position   int64  `db:"position"`
 	IsHeard    bool   `db:"is_heard"`
 	Version    int64  `db:"version"`
+	IsAhead    bool   `db:"is_ahead"`
 }
 
 type DeliveryQueue struct {

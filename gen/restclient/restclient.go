@@ -5211,6 +5211,9 @@ type ImportReport struct {
 	// NotCarried What was not carried over, and why; at most 1000 of them.
 	NotCarried []Lost `json:"notCarried"`
 
+	// Organizations The organizations of the outcomes that are there, or would be; at most 1000 of them.
+	Organizations []ImportedOrganization `json:"organizations"`
+
 	// Outcomes What became of the lists, by organization.
 	Outcomes []Outcome `json:"outcomes"`
 
@@ -5249,6 +5252,18 @@ type ImportRequest struct {
 // ImportRequestOnConflict What happens to what is there already: refuse ends the import, skip leaves it as it is, update changes it
 // to what the file says. What is secret and not in the file stays.
 type ImportRequestOnConflict string
+
+// ImportedOrganization ImportedOrganization is what people have to know of an organization to sign in.
+type ImportedOrganization struct {
+	// ID The organization.
+	ID string `json:"id"`
+
+	// Name Its name.
+	Name string `json:"name"`
+
+	// PrimaryDomain Its primary domain: a login name is a username, an @ and this. A username alone will do where nobody else in the instance has it, or where the organization is the default of the instance, and so will a verified address.
+	PrimaryDomain string `json:"primaryDomain"`
+}
 
 // InConditionsFilter InConditionsFilter is met by the executions of a list of conditions.
 type InConditionsFilter struct {
@@ -11713,7 +11728,7 @@ type ClientInterface interface {
 	// What is exported is so at one moment. Not included are what is of the instance itself
 	// (its policies, members and providers), keys of service users and applications, personal
 	// access tokens and passkeys; what else is not carried says the summary at the end. If
-	// something fails when the answer has begun, the connection breaks: a file that is whole
+	// the answer is not read at the rate, the connection breaks: a file that is whole
 	// ends with its summary.
 	//
 	// Takes any type of body and a specified content type.
@@ -11726,7 +11741,7 @@ type ClientInterface interface {
 	// What is exported is so at one moment. Not included are what is of the instance itself
 	// (its policies, members and providers), keys of service users and applications, personal
 	// access tokens and passkeys; what else is not carried says the summary at the end. If
-	// something fails when the answer has begun, the connection breaks: a file that is whole
+	// the answer is not read at the rate, the connection breaks: a file that is whole
 	// ends with its summary.
 	//
 	// Takes a body of the `application/json` content type.
@@ -14830,7 +14845,7 @@ func (c *Client) GetConfiguration(ctx context.Context, params *GetConfigurationP
 // What is exported is so at one moment. Not included are what is of the instance itself
 // (its policies, members and providers), keys of service users and applications, personal
 // access tokens and passkeys; what else is not carried says the summary at the end. If
-// something fails when the answer has begun, the connection breaks: a file that is whole
+// the answer is not read at the rate, the connection breaks: a file that is whole
 // ends with its summary.
 //
 // Takes any type of body and a specified content type.
@@ -14853,7 +14868,7 @@ func (c *Client) ExportDataWithBody(ctx context.Context, contentType string, bod
 // What is exported is so at one moment. Not included are what is of the instance itself
 // (its policies, members and providers), keys of service users and applications, personal
 // access tokens and passkeys; what else is not carried says the summary at the end. If
-// something fails when the answer has begun, the connection breaks: a file that is whole
+// the answer is not read at the rate, the connection breaks: a file that is whole
 // ends with its summary.
 //
 // Takes a body of the `application/json` content type.
@@ -34711,7 +34726,7 @@ type ClientWithResponsesInterface interface {
 	// What is exported is so at one moment. Not included are what is of the instance itself
 	// (its policies, members and providers), keys of service users and applications, personal
 	// access tokens and passkeys; what else is not carried says the summary at the end. If
-	// something fails when the answer has begun, the connection breaks: a file that is whole
+	// the answer is not read at the rate, the connection breaks: a file that is whole
 	// ends with its summary.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -34724,7 +34739,7 @@ type ClientWithResponsesInterface interface {
 	// What is exported is so at one moment. Not included are what is of the instance itself
 	// (its policies, members and providers), keys of service users and applications, personal
 	// access tokens and passkeys; what else is not carried says the summary at the end. If
-	// something fails when the answer has begun, the connection breaks: a file that is whole
+	// the answer is not read at the rate, the connection breaks: a file that is whole
 	// ends with its summary.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -63240,7 +63255,7 @@ func (c *ClientWithResponses) GetConfigurationWithResponse(ctx context.Context, 
 // What is exported is so at one moment. Not included are what is of the instance itself
 // (its policies, members and providers), keys of service users and applications, personal
 // access tokens and passkeys; what else is not carried says the summary at the end. If
-// something fails when the answer has begun, the connection breaks: a file that is whole
+// the answer is not read at the rate, the connection breaks: a file that is whole
 // ends with its summary.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -63259,7 +63274,7 @@ func (c *ClientWithResponses) ExportDataWithBodyWithResponse(ctx context.Context
 // What is exported is so at one moment. Not included are what is of the instance itself
 // (its policies, members and providers), keys of service users and applications, personal
 // access tokens and passkeys; what else is not carried says the summary at the end. If
-// something fails when the answer has begun, the connection breaks: a file that is whole
+// the answer is not read at the rate, the connection breaks: a file that is whole
 // ends with its summary.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).

@@ -22,7 +22,7 @@ func writeFault(w http.ResponseWriter, refusal *fault.Error) {
 	case fault.Unauthenticated:
 		header.Add("WWW-Authenticate", challenge(refusal))
 	case fault.Unavailable:
-		header.Set("Retry-After", strconv.Itoa(int(fault.RetryAfter.Seconds())))
+		header.Set("Retry-After", strconv.Itoa(int(refusal.Retry().Seconds())))
 	}
 	w.WriteHeader(refusal.HTTP())
 	// code and message are never empty, and there is always an ErrorInfo.

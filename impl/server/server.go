@@ -34,6 +34,7 @@ import (
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/signing"
+	"github.com/writ-id/writ/impl/core/spool"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/core/telemetry"
 	"github.com/writ-id/writ/impl/core/throttle"
@@ -98,6 +99,9 @@ type Config struct {
 	// MaxHashCost is how much work password hashes of other systems may be, as a multiple
 	// of one of ours; 0 is secret.DefaultMaxCost. What a seed holds may be any.
 	MaxHashCost float64
+	// Space is where exports and imports have their bytes; nil is the folder for temporary
+	// files, with the room of spool.Default.
+	Space *spool.Space
 	// MaxClients is how many connections of clients are open at most; those that were
 	// idle longest make room. 0 is DefaultMaxClients.
 	MaxClients int
@@ -238,6 +242,11 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	moving.MaxHashCost = c.MaxHashCost
+	if moving.Space = c.Space; moving.Space == nil {
+		if moving.Space, err = spool.Open("", spool.Default); err != nil {
+			return nil, err
+		}
+	}
 	s.transfers = &transfer.Endpoint{Service: moving, Chain: s.chain, Buckets: &bucket.Store{Out: targets.Out}, Answer: writeAnswer, Refuse: s.refuse}
 	contract, err := published(c.SearchLimits.OrDefault(), c.Dev != nil)
 	if err != nil {

@@ -2710,6 +2710,8 @@ type ImportReport struct {
 	TotalNotCarried uint64 `json:"totalNotCarried,string"`
 	// Members of the file that are not known, and so were ignored; at most 1000 of them.
 	Ignored []string `json:"ignored,omitzero"`
+	// The organizations of the outcomes that are there, or would be; at most 1000 of them.
+	Organizations []ImportedOrganization `json:"organizations,omitzero"`
 }
 
 // ImportRequest
@@ -2726,6 +2728,18 @@ type ImportRequest struct {
 	DataOrgsv1S3  *S3Object  `json:"data_orgsv1_s3,omitempty"`
 	// Whether it runs by itself: the answer is an operation.
 	Async *bool `json:"async,omitempty"`
+}
+
+// ImportedOrganization is what people have to know of an organization to sign in.
+type ImportedOrganization struct {
+	// The organization.
+	ID string `json:"id"`
+	// Its name.
+	Name string `json:"name"`
+	// Its primary domain: a login name is a username, an @ and this. A username alone will do where nobody else
+	// in the instance has it, or where the organization is the default of the instance, and so will a verified
+	// address.
+	PrimaryDomain string `json:"primaryDomain"`
 }
 
 // InConditionsFilter is met by the executions of a list of conditions.

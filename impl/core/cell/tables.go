@@ -24,6 +24,7 @@ var stays = map[string]string{
 	"row_counts":       "is counted anew by triggers, and verified",
 	"moved_instances":  "says what has left a database",
 	"delivery_cursor":  "is of the system; what it knows of events is of the numbers of its server",
+	"delivery_ahead":   "goes with the cursor",
 }
 
 // readTables returns the tables to copy, those first that others refer to. A table that

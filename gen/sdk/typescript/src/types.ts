@@ -2865,6 +2865,8 @@ export interface ImportReport {
   totalNotCarried: Int64;
   /** Members of the file that are not known, and so were ignored; at most 1000 of them. */
   ignored: string[];
+  /** The organizations of the outcomes that are there, or would be; at most 1000 of them. */
+  organizations: ImportedOrganization[];
 }
 
 /** ImportRequest */
@@ -2883,6 +2885,20 @@ export interface ImportRequest {
   data_orgsv1_s3?: S3Object;
   /** Whether it runs by itself: the answer is an operation. */
   async?: boolean;
+}
+
+/** ImportedOrganization is what people have to know of an organization to sign in. */
+export interface ImportedOrganization {
+  /** The organization. */
+  id: string;
+  /** Its name. */
+  name: string;
+  /**
+   * Its primary domain: a login name is a username, an @ and this. A username alone will do where nobody else
+   * in the instance has it, or where the organization is the default of the instance, and so will a verified
+   * address.
+   */
+  primaryDomain: string;
 }
 
 /** InConditionsFilter is met by the executions of a list of conditions. */

@@ -3331,6 +3331,8 @@ class ImportReport(Model):
     """How many that are."""
     ignored: list[str]
     """Members of the file that are not known, and so were ignored; at most 1000 of them."""
+    organizations: list[ImportedOrganization]
+    """The organizations of the outcomes that are there, or would be; at most 1000 of them."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -3359,6 +3361,21 @@ class ImportRequest(Model):
     data_orgsv1_s3: S3Object | None = None
     async_: bool | None = None
     """Whether it runs by itself: the answer is an operation."""
+
+
+@dataclass(kw_only=True, slots=True)
+class ImportedOrganization(Model):
+    """ImportedOrganization is what people have to know of an organization to sign in."""
+
+    id: str
+    """The organization."""
+    name: str
+    """Its name."""
+    primary_domain: str
+    """Its primary domain: a login name is a username, an @ and this. A username alone will do where
+    nobody else in the instance has it, or where the organization is the default of the instance,
+    and so will a verified address.
+    """
 
 
 @dataclass(kw_only=True, slots=True)
@@ -8467,6 +8484,7 @@ __all__ = [
     "Image",
     "ImportReport",
     "ImportRequest",
+    "ImportedOrganization",
     "InConditionsFilter",
     "InEmailsFilter",
     "InIDsFilter",
