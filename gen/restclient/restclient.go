@@ -12240,6 +12240,8 @@ type ClientInterface interface {
 	//
 	// Repeating the call is safe.
 	//
+	// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
+	//
 	// Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
@@ -12250,6 +12252,8 @@ type ClientInterface interface {
 	// PutExecution Creates the execution of a condition (201) or replaces its targets and includes (200)
 	//
 	// Repeating the call is safe.
+	//
+	// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
 	//
 	// Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -12347,14 +12351,14 @@ type ClientInterface interface {
 	// Corresponds with GET /resources/v3alpha/executions/functions (the `ListAvailableExecutionFunctions` operationId).
 	ListAvailableExecutionFunctions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListAvailableExecutionMethods Lists the methods that a request or response condition can name
+	// ListAvailableExecutionMethods Lists the methods that a request or response condition can name: all but those of the system
 	//
 	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/executions/methods (the `ListAvailableExecutionMethods` operationId).
 	ListAvailableExecutionMethods(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListAvailableExecutionServices Lists the services that a request or response condition can name
+	// ListAvailableExecutionServices Lists the services that a request or response condition can name: all but those of the system
 	//
 	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -15897,6 +15901,8 @@ func (c *Client) SearchEvents(ctx context.Context, params *SearchEventsParams, b
 //
 // Repeating the call is safe.
 //
+// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
+//
 // Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
@@ -15917,6 +15923,8 @@ func (c *Client) PutExecutionWithBody(ctx context.Context, contentType string, b
 // PutExecution Creates the execution of a condition (201) or replaces its targets and includes (200)
 //
 // Repeating the call is safe.
+//
+// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
 //
 // Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -16114,7 +16122,7 @@ func (c *Client) ListAvailableExecutionFunctions(ctx context.Context, reqEditors
 	return c.Client.Do(req)
 }
 
-// ListAvailableExecutionMethods Lists the methods that a request or response condition can name
+// ListAvailableExecutionMethods Lists the methods that a request or response condition can name: all but those of the system
 //
 // Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -16131,7 +16139,7 @@ func (c *Client) ListAvailableExecutionMethods(ctx context.Context, reqEditors .
 	return c.Client.Do(req)
 }
 
-// ListAvailableExecutionServices Lists the services that a request or response condition can name
+// ListAvailableExecutionServices Lists the services that a request or response condition can name: all but those of the system
 //
 // Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -35274,6 +35282,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Repeating the call is safe.
 	//
+	// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
+	//
 	// Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -35284,6 +35294,8 @@ type ClientWithResponsesInterface interface {
 	// PutExecutionWithResponse Creates the execution of a condition (201) or replaces its targets and includes (200)
 	//
 	// Repeating the call is safe.
+	//
+	// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
 	//
 	// Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -35387,7 +35399,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /resources/v3alpha/executions/functions (the `ListAvailableExecutionFunctions` operationId).
 	ListAvailableExecutionFunctionsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListAvailableExecutionFunctionsAnswer, error)
 
-	// ListAvailableExecutionMethodsWithResponse Lists the methods that a request or response condition can name
+	// ListAvailableExecutionMethodsWithResponse Lists the methods that a request or response condition can name: all but those of the system
 	//
 	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -35396,7 +35408,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /resources/v3alpha/executions/methods (the `ListAvailableExecutionMethods` operationId).
 	ListAvailableExecutionMethodsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListAvailableExecutionMethodsAnswer, error)
 
-	// ListAvailableExecutionServicesWithResponse Lists the services that a request or response condition can name
+	// ListAvailableExecutionServicesWithResponse Lists the services that a request or response condition can name: all but those of the system
 	//
 	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -64127,6 +64139,8 @@ func (c *ClientWithResponses) SearchEventsWithResponse(ctx context.Context, para
 //
 // Repeating the call is safe.
 //
+// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
+//
 // Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -64143,6 +64157,8 @@ func (c *ClientWithResponses) PutExecutionWithBodyWithResponse(ctx context.Conte
 // PutExecutionWithResponse Creates the execution of a condition (201) or replaces its targets and includes (200)
 //
 // Repeating the call is safe.
+//
+// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
 //
 // Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -64306,7 +64322,7 @@ func (c *ClientWithResponses) ListAvailableExecutionFunctionsWithResponse(ctx co
 	return ParseListAvailableExecutionFunctionsAnswer(rsp)
 }
 
-// ListAvailableExecutionMethodsWithResponse Lists the methods that a request or response condition can name
+// ListAvailableExecutionMethodsWithResponse Lists the methods that a request or response condition can name: all but those of the system
 //
 // Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -64321,7 +64337,7 @@ func (c *ClientWithResponses) ListAvailableExecutionMethodsWithResponse(ctx cont
 	return ParseListAvailableExecutionMethodsAnswer(rsp)
 }
 
-// ListAvailableExecutionServicesWithResponse Lists the services that a request or response condition can name
+// ListAvailableExecutionServicesWithResponse Lists the services that a request or response condition can name: all but those of the system
 //
 // Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 //

@@ -39,6 +39,9 @@ func generateService(g *protogen.GeneratedFile, service *protogen.Service) error
 	g.P("s := &", chained, "{server: server, chain: chain}")
 	g.P("t.GRPC.RegisterService(&", name, "_ServiceDesc, s)")
 	for _, method := range service.Methods {
+		if err := checkContext(method); err != nil {
+			return err
+		}
 		procedure := fullName(service, method)
 		g.P("t.Web(", procedure, ", ", newUnaryHandler, "(", procedure, ", s.", method.GoName, ", t.WebOptions...))")
 		if err := generateREST(g, service, method); err != nil {

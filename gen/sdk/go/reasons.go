@@ -21,6 +21,7 @@ const (
 	ReasonClientSecretRequired        Reason = "CLIENT_SECRET_REQUIRED"
 	ReasonCodeInvalid                 Reason = "CODE_INVALID"
 	ReasonConditionNotFound           Reason = "CONDITION_NOT_FOUND"
+	ReasonConditionOfSystem           Reason = "CONDITION_OF_SYSTEM"
 	ReasonContextNotApplicable        Reason = "CONTEXT_NOT_APPLICABLE"
 	ReasonContextNotFound             Reason = "CONTEXT_NOT_FOUND"
 	ReasonContextRequired             Reason = "CONTEXT_REQUIRED"

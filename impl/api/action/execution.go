@@ -239,10 +239,10 @@ func (s *Service) ListAvailableExecutionFunctions(context.Context, *actionv3.Lis
 
 // ListAvailableExecutionMethods lists what method conditions can name.
 func (s *Service) ListAvailableExecutionMethods(context.Context, *actionv3.ListAvailableExecutionMethodsRequest) (*actionv3.ListAvailableExecutionMethodsResponse, error) {
-	return &actionv3.ListAvailableExecutionMethodsResponse{Methods: s.operations.Methods()}, nil
+	return &actionv3.ListAvailableExecutionMethodsResponse{Methods: s.operations.ExtensibleMethods()}, nil
 }
 
 // ListAvailableExecutionServices lists what service conditions can name.
 func (s *Service) ListAvailableExecutionServices(context.Context, *actionv3.ListAvailableExecutionServicesRequest) (*actionv3.ListAvailableExecutionServicesResponse, error) {
-	return &actionv3.ListAvailableExecutionServicesResponse{Services: s.operations.Services()}, nil
+	return &actionv3.ListAvailableExecutionServicesResponse{Services: s.operations.ExtensibleServices()}, nil
 }

@@ -71,8 +71,8 @@ func (e *Engine) Find(ctx context.Context, instanceID, method string) (*policy.A
 func (e *Engine) Skipped(ctx context.Context, call *policy.Call) error {
 	method := call.Operation.Method
 	_, err := event.Append(ctx, e.DB.Pool, event.Event{
-		InstanceID: call.Instance.ID, ObjectID: "request." + method, Payload: &eventv1.ExecutionsSkipped{Method: method},
-		Creator: call.Caller.UserID, Owner: policy.Context{InstanceID: call.Instance.ID}.Owner(), At: e.Now(),
+		InstanceID: call.Context.InstanceID, ObjectID: "request." + method, Payload: &eventv1.ExecutionsSkipped{Method: method},
+		Creator: call.Caller.UserID, Owner: policy.Context{InstanceID: call.Context.InstanceID}.Owner(), At: e.Now(),
 	})
 	return err
 }
@@ -84,7 +84,7 @@ func (e *Engine) around(before, after *Run) *policy.Around {
 		a.Request = func(ctx context.Context, call *policy.Call, req proto.Message, check func(proto.Message) error) (proto.Message, error) {
 			return before.change(ctx, call, req, policy.MaxRequestBytes, check, func(req proto.Message) wire.Appender {
 				return &actionv3.RequestPayload{
-					FullMethod: call.Operation.Method, InstanceId: call.Instance.ID, OrgId: call.Org(), UserId: call.Caller.UserID, Request: public(req),
+					FullMethod: call.Operation.Method, InstanceId: call.Context.InstanceID, OrgId: call.Org(), UserId: call.Caller.UserID, Request: public(req),
 				}
 			})
 		}
@@ -93,7 +93,7 @@ func (e *Engine) around(before, after *Run) *policy.Around {
 		a.Response = func(ctx context.Context, call *policy.Call, req, res proto.Message, check func(proto.Message) error) (proto.Message, error) {
 			return after.change(ctx, call, res, math.MaxInt, check, func(res proto.Message) wire.Appender {
 				return &actionv3.ResponsePayload{
-					FullMethod: call.Operation.Method, InstanceId: call.Instance.ID, OrgId: call.Org(), UserId: call.Caller.UserID,
+					FullMethod: call.Operation.Method, InstanceId: call.Context.InstanceID, OrgId: call.Org(), UserId: call.Caller.UserID,
 					Request: public(req), Response: public(res),
 				}
 			})

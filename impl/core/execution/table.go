@@ -126,7 +126,7 @@ type preparing struct {
 
 func (p *preparing) table(stamp string) *Table {
 	t := &Table{stamp: stamp, around: map[string]*policy.Around{}, functions: map[string]*Run{}, events: map[string]*Run{}}
-	for _, method := range p.engine.Operations.Methods() {
+	for _, method := range p.engine.Operations.ExtensibleMethods() {
 		service, _, _ := strings.Cut(method[1:], "/")
 		before := p.first("request."+method, "request."+service, "request")
 		after := p.first("response."+method, "response."+service, "response")

@@ -319,12 +319,12 @@ func ListAvailableExecutionFunctions(ctx context.Context, client *writ.Client) (
 	return client.Actions.ListAvailableExecutionFunctions(ctx)
 }
 
-// ListAvailableExecutionMethods: Lists the methods that a request or response condition can name.
+// ListAvailableExecutionMethods: Lists the methods that a request or response condition can name: all but those of the system.
 func ListAvailableExecutionMethods(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Actions.ListAvailableExecutionMethods(ctx)
 }
 
-// ListAvailableExecutionServices: Lists the services that a request or response condition can name.
+// ListAvailableExecutionServices: Lists the services that a request or response condition can name: all but those of the system.
 func ListAvailableExecutionServices(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Actions.ListAvailableExecutionServices(ctx)
 }

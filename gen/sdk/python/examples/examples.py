@@ -516,12 +516,12 @@ def list_available_execution_functions(client: Client) -> ListAvailableExecution
 
 
 def list_available_execution_methods(client: Client) -> ListAvailableExecutionMethodsReply:
-    """Lists the methods that a request or response condition can name."""
+    """Lists the methods that a request or response condition can name: all but those of the system."""
     return client.actions.list_available_execution_methods()
 
 
 def list_available_execution_services(client: Client) -> ListAvailableExecutionServicesReply:
-    """Lists the services that a request or response condition can name."""
+    """Lists the services that a request or response condition can name: all but those of the system."""
     return client.actions.list_available_execution_services()
 
 

@@ -78,12 +78,12 @@ export async function listAvailableExecutionFunctions(client: WritClient) {
   return await client.actions.listAvailableExecutionFunctions();
 }
 
-/** Lists the methods that a request or response condition can name. */
+/** Lists the methods that a request or response condition can name: all but those of the system. */
 export async function listAvailableExecutionMethods(client: WritClient) {
   return await client.actions.listAvailableExecutionMethods();
 }
 
-/** Lists the services that a request or response condition can name. */
+/** Lists the services that a request or response condition can name: all but those of the system. */
 export async function listAvailableExecutionServices(client: WritClient) {
   return await client.actions.listAvailableExecutionServices();
 }

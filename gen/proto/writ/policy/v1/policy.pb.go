@@ -275,7 +275,10 @@ type Operation struct {
 	Permission string `protobuf:"bytes,2,opt,name=permission,proto3" json:"permission,omitempty"`
 	// The feature flag without which the operation answers FEATURE_DISABLED.
 	Feature Feature `protobuf:"varint,3,opt,name=feature,proto3,enum=writ.policy.v1.Feature" json:"feature,omitempty"`
-	// The context levels the operation applies to; empty means the instance.
+	// The context levels the operation applies to; empty means the instance. Executions of
+	// an instance run around calls about it. Around those about the system none run, so what
+	// applies to the system alone cannot be named in their conditions; what applies to others
+	// too has a ctx that says which, or inherits.
 	Levels []Level `protobuf:"varint,4,rep,packed,name=levels,proto3,enum=writ.policy.v1.Level" json:"levels,omitempty"`
 	// Conditions, beyond invalid input, under which the operation refuses.
 	Refusals []Refusal `protobuf:"varint,5,rep,packed,name=refusals,proto3,enum=writ.policy.v1.Refusal" json:"refusals,omitempty"`
@@ -541,7 +544,8 @@ var (
 // Extension fields to descriptorpb.ServiceOptions.
 var (
 	// Callers with IAM_OWNER who send writ-skip-executions: true have no executions run
-	// around the operations of the service: so nobody is kept out by what they set up.
+	// around the operations of the service: so nobody is kept out by what they set up. Callers
+	// with a role of the system can send it with any operation.
 	//
 	// optional bool skips_executions = 50206;
 	E_SkipsExecutions = &file_writ_policy_v1_policy_proto_extTypes[1]
