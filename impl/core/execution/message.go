@@ -26,7 +26,7 @@ func public(message proto.Message) []byte {
 // secret in that stays as it is.
 func replaced(message proto.Message, answer []byte) (proto.Message, error) {
 	changed := message.ProtoReflect().New().Interface()
-	if err := protojson.Unmarshal(answer, changed); err != nil {
+	if err := wire.UnmarshalJSON(answer, changed, protojson.UnmarshalOptions{}); err != nil {
 		return nil, fmt.Errorf("the answer is no %s: %w", message.ProtoReflect().Descriptor().Name(), err)
 	}
 	if !hasSecrets(message.ProtoReflect().Descriptor()) {

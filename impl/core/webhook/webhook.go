@@ -23,6 +23,7 @@ import (
 
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
 	"github.com/writ-id/writ/impl/core/outgoing"
+	"github.com/writ-id/writ/impl/core/wire"
 )
 
 // Target is what is called.
@@ -189,7 +190,7 @@ func (a *Answer) forwarded() *actionv3.ForwardedError {
 		return nil
 	}
 	e := &actionv3.ForwardedError{}
-	err := protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(a.Body, e)
+	err := wire.UnmarshalJSON(a.Body, e, protojson.UnmarshalOptions{DiscardUnknown: true})
 	if err != nil || e.GetForwardedStatusCode() == 0 && e.GetForwardedErrorMessage() == "" {
 		return nil
 	}
