@@ -5073,6 +5073,9 @@ type IDFilter struct {
 
 // IDP IDP is what all identity providers have, whatever their type.
 type IDP struct {
+	// Description What people should know of it.
+	Description *string `json:"description,omitempty"`
+
 	// Name A name for people, shown on the button of the login pages.
 	Name string `json:"name"`
 
@@ -5118,6 +5121,9 @@ type IDPLinkSearchFilter struct {
 
 // IDPOutput IDP is what all identity providers have, whatever their type.
 type IDPOutput struct {
+	// Description What people should know of it.
+	Description string `json:"description"`
+
 	// Name A name for people, shown on the button of the login pages.
 	Name string `json:"name"`
 
@@ -6363,6 +6369,9 @@ type PatchHuman struct {
 
 // PatchIDP PatchIDP changes the fields that are present. Contexts that inherit the provider can change state_policy only.
 type PatchIDP struct {
+	// Description A new description.
+	Description *string `json:"description,omitempty"`
+
 	// Name A new name.
 	Name *string `json:"name,omitempty"`
 
@@ -8801,6 +8810,9 @@ type TransferIDP struct {
 
 	// CreationDate When it was made; now when it is left out.
 	CreationDate *time.Time `json:"creationDate,omitempty"`
+
+	// Description What it is for.
+	Description string `json:"description"`
 
 	// ID The ID.
 	ID string `json:"id"`

@@ -365,3 +365,43 @@ func TestRightsThatEndWhileATargetIsAskedAreGone(t *testing.T) {
 		t.Errorf("got %d %s, want 401: the user was deactivated", got.Status, got.Body)
 	}
 }
+
+// TestSEC206_ATargetDoesNotSendASecretElsewhere has a target answer the request for a provider
+// with another issuer: the secret, which it was not told, would go there.
+func TestSEC206_ATargetDoesNotSendASecretElsewhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	var mu sync.Mutex
+	change := ""
+	r := w.receiver("redirecting", interrupting, func(c call) (int, string) {
+		mu.Lock()
+		defer mu.Unlock()
+		request, _ := json.Marshal(c.member["request"])
+		old, changed, _ := strings.Cut(change, " -> ")
+		return http.StatusOK, strings.Replace(string(request), old, changed, 1)
+	})
+	w.on(`{"request":{"service":"writ.idp.v3alpha.ServiceIdentityProviders"}}`, r)
+	w.on(`{"request":{"service":"writ.smtp.v3alpha.ServiceSMTPProviders"}}`, r)
+	const providers = "/resources/v3alpha/idps/oidc"
+	create := `{"idp":{"name":"n"},"config":{"issuer":"https://ours.example","clientId":"c","clientSecret":"kept"}}`
+	set := func(to string) {
+		mu.Lock()
+		defer mu.Unlock()
+		change = to
+	}
+	set(`"name":"n" -> "name":"renamed"`)
+	made := w.Create("owner", providers, create)
+	if got := w.Do("owner", http.MethodGet, providers+"/"+made, ""); !strings.Contains(got.Body, "renamed") {
+		t.Errorf("what steers nothing is not changed: %s", got.Body)
+	}
+	set(`ours.example -> theirs.example`)
+	w.Refused("owner", http.MethodPost, providers, create, http.StatusBadRequest, "EXECUTION_FAILED")
+	set(`"config":{ -> "config":{"issuer":"https://theirs.example",`)
+	w.Refused("owner", http.MethodPatch, providers+"/"+made, `{"config":{"clientSecret":"kept"}}`, http.StatusBadRequest, "EXECUTION_FAILED")
+	set(`mail.ours -> mail.theirs`)
+	w.Refused("owner", http.MethodPost, "/resources/v3alpha/smtp_providers",
+		`{"name":"m","senderAddress":"a@ours.example","smtp":{"host":"mail.ours.example:465","user":"u","password":"kept"}}`, http.StatusBadRequest, "EXECUTION_FAILED")
+	if got := w.Value("SELECT count(*)::text FROM idps WHERE issuer LIKE '%theirs%'"); got != "0" {
+		t.Errorf("%s providers are theirs", got)
+	}
+}

@@ -57,6 +57,10 @@ func TestWhatDoesNotFitFailsGenerationByName(t *testing.T) {
 		{"an operation of the system and of tenants whose request does not say which", "GetProjectRequest", policyOf(func(op *policyv1.Operation) {
 			op.Levels = []policyv1.Level{policyv1.Level_LEVEL_INSTANCE, policyv1.Level_LEVEL_SYSTEM}
 		}), errContext},
+		{"a secret that nothing steers", "GetProjectRequest", func(m *descriptorpb.DescriptorProto, _ *descriptorpb.MethodOptions) {
+			m.Field[0].Options = &descriptorpb.FieldOptions{}
+			proto.SetExtension(m.GetField()[0].GetOptions(), policyv1.E_Secret, true)
+		}, errSecret},
 		{"a permission of the system for what applies to tenants", "GetProjectRequest", policyOf(func(op *policyv1.Operation) { op.Permission = "system.project.read" }), errContext},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strings"
 
 	"google.golang.org/protobuf/compiler/protogen"
@@ -39,7 +40,7 @@ func generateService(g *protogen.GeneratedFile, service *protogen.Service) error
 	g.P("s := &", chained, "{server: server, chain: chain}")
 	g.P("t.GRPC.RegisterService(&", name, "_ServiceDesc, s)")
 	for _, method := range service.Methods {
-		if err := checkContext(method); err != nil {
+		if err := errors.Join(checkContext(method), checkSecrets(method)); err != nil {
 			return err
 		}
 		procedure := fullName(service, method)

@@ -2575,6 +2575,8 @@ type IDP struct {
 	StatePolicy *StatePolicy `json:"statePolicy,omitempty"`
 	// What happens to the accounts of those who sign in with it.
 	Options *Options `json:"options,omitempty"`
+	// What people should know of it.
+	Description *string `json:"description,omitempty"`
 }
 
 // IDPFieldName is a column that identity providers can be sorted by.
@@ -2635,6 +2637,8 @@ type IDPOutput struct {
 	StatePolicy StatePolicy `json:"statePolicy"`
 	// What happens to the accounts of those who sign in with it.
 	Options *Options `json:"options,omitempty"`
+	// What people should know of it.
+	Description string `json:"description"`
 }
 
 // IDPSearchFilter is one condition that an identity provider has to meet.
@@ -3812,6 +3816,8 @@ type PatchIDP struct {
 	StatePolicy *StatePolicy `json:"statePolicy,omitempty"`
 	// The options that are present.
 	Options *Options `json:"options,omitempty"`
+	// A new description.
+	Description *string `json:"description,omitempty"`
 }
 
 // PatchInstance changes the fields of an instance that are present.
@@ -6073,6 +6079,8 @@ type TransferIDP struct {
 	PrivateKey []byte `json:"privateKey,omitzero"`
 	// When it was made; now when it is left out.
 	CreationDate *time.Time `json:"creationDate,omitempty"`
+	// What it is for.
+	Description string `json:"description"`
 }
 
 // TransferIDPLink is an account of a user at an identity provider.

@@ -806,6 +806,7 @@ func CreateGitLabIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      writ.Ptr(true),
 				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
 			},
+			Description: writ.Ptr("description"),
 		},
 		Config: writ.GitLabConfig{
 			ClientID:     "3f1c0f7d9a",
@@ -828,6 +829,7 @@ func PatchGitLabIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      writ.Ptr(true),
 				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
 			},
+			Description: writ.Ptr("description"),
 		},
 		Config: &writ.PatchGitLabConfig{
 			ClientID:     writ.Ptr("3f1c0f7d9a"),
@@ -855,6 +857,7 @@ func CreateGitLabSelfHostedIDP(ctx context.Context, client *writ.Client) (any, e
 				IsAutoUpdate:      writ.Ptr(true),
 				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
 			},
+			Description: writ.Ptr("description"),
 		},
 		Config: writ.GitLabSelfHostedConfig{
 			Issuer:       "https://login.example.com",
@@ -878,6 +881,7 @@ func PatchGitLabSelfHostedIDP(ctx context.Context, client *writ.Client) (any, er
 				IsAutoUpdate:      writ.Ptr(true),
 				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
 			},
+			Description: writ.Ptr("description"),
 		},
 		Config: &writ.PatchGitLabSelfHostedConfig{
 			Issuer:       writ.Ptr("https://login.example.com"),
@@ -906,6 +910,7 @@ func CreateOIDCIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      writ.Ptr(true),
 				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
 			},
+			Description: writ.Ptr("description"),
 		},
 		Config: writ.IdpOIDCConfig{
 			Issuer:           "https://login.example.com",
@@ -930,6 +935,7 @@ func PatchOIDCIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      writ.Ptr(true),
 				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
 			},
+			Description: writ.Ptr("description"),
 		},
 		Config: &writ.IdpPatchOIDCConfig{
 			Issuer:           writ.Ptr("https://login.example.com"),
@@ -959,6 +965,7 @@ func CreateOAuthIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      writ.Ptr(true),
 				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
 			},
+			Description: writ.Ptr("description"),
 		},
 		Config: writ.OAuthConfig{
 			AuthorizationEndpoint: "https://login.example.com/authorize",
@@ -985,6 +992,7 @@ func PatchOAuthIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      writ.Ptr(true),
 				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
 			},
+			Description: writ.Ptr("description"),
 		},
 		Config: &writ.PatchOAuthConfig{
 			AuthorizationEndpoint: writ.Ptr("https://login.example.com/authorize"),
@@ -1016,6 +1024,7 @@ func CreateGitHubIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      writ.Ptr(true),
 				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
 			},
+			Description: writ.Ptr("description"),
 		},
 		Config: writ.GitHubConfig{
 			ClientID:     "3f1c0f7d9a",
@@ -1038,6 +1047,7 @@ func PatchGitHubIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      writ.Ptr(true),
 				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
 			},
+			Description: writ.Ptr("description"),
 		},
 		Config: &writ.PatchGitHubConfig{
 			ClientID:     writ.Ptr("3f1c0f7d9a"),
@@ -1065,6 +1075,7 @@ func CreateGitHubESIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      writ.Ptr(true),
 				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
 			},
+			Description: writ.Ptr("description"),
 		},
 		Config: writ.GitHubESConfig{
 			AuthorizationEndpoint: "https://github.example.com/login/oauth/authorize",
@@ -1090,6 +1101,7 @@ func PatchGitHubESIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      writ.Ptr(true),
 				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
 			},
+			Description: writ.Ptr("description"),
 		},
 		Config: &writ.PatchGitHubESConfig{
 			AuthorizationEndpoint: writ.Ptr("https://github.example.com/login/oauth/authorize"),
@@ -1120,6 +1132,7 @@ func CreateGoogleIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      writ.Ptr(true),
 				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
 			},
+			Description: writ.Ptr("description"),
 		},
 		Config: writ.GoogleConfig{
 			ClientID:     "3f1c0f7d9a",
@@ -1142,6 +1155,7 @@ func PatchGoogleIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      writ.Ptr(true),
 				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
 			},
+			Description: writ.Ptr("description"),
 		},
 		Config: &writ.PatchGoogleConfig{
 			ClientID:     writ.Ptr("3f1c0f7d9a"),
@@ -1169,6 +1183,7 @@ func CreateAzureADIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      writ.Ptr(true),
 				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
 			},
+			Description: writ.Ptr("description"),
 		},
 		Config: writ.AzureADConfig{
 			ClientID:        "3f1c0f7d9a",
@@ -1193,6 +1208,7 @@ func PatchAzureADIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      writ.Ptr(true),
 				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
 			},
+			Description: writ.Ptr("description"),
 		},
 		Config: &writ.PatchAzureADConfig{
 			ClientID:        writ.Ptr("3f1c0f7d9a"),
@@ -1222,6 +1238,7 @@ func CreateAppleIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      writ.Ptr(true),
 				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
 			},
+			Description: writ.Ptr("description"),
 		},
 		Config: writ.AppleConfig{
 			ClientID:   "3f1c0f7d9a",
@@ -1246,6 +1263,7 @@ func PatchAppleIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      writ.Ptr(true),
 				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
 			},
+			Description: writ.Ptr("description"),
 		},
 		Config: &writ.PatchAppleConfig{
 			ClientID:   writ.Ptr("3f1c0f7d9a"),

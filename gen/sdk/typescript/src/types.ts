@@ -2718,6 +2718,8 @@ export interface IDP {
   statePolicy?: StatePolicy;
   /** What happens to the accounts of those who sign in with it. */
   options?: Options;
+  /** What people should know of it. */
+  description?: string;
 }
 
 /**
@@ -2786,6 +2788,8 @@ export interface IDPOutput {
   statePolicy: StatePolicy;
   /** What happens to the accounts of those who sign in with it. */
   options?: Options;
+  /** What people should know of it. */
+  description: string;
 }
 
 /**
@@ -4007,6 +4011,8 @@ export interface PatchIDP {
   statePolicy?: StatePolicy;
   /** The options that are present. */
   options?: Options;
+  /** A new description. */
+  description?: string;
 }
 
 /** PatchInstance changes the fields of an instance that are present. */
@@ -6391,6 +6397,8 @@ export interface TransferIDP {
   privateKey?: Base64;
   /** When it was made; now when it is left out. */
   creationDate?: Timestamp;
+  /** What it is for. */
+  description: string;
 }
 
 /** TransferIDPLink is an account of a user at an identity provider. */

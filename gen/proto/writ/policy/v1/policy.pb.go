@@ -530,6 +530,14 @@ var file_writ_policy_v1_policy_proto_extTypes = []protoimpl.ExtensionInfo{
 		Tag:           "varint,50205,opt,name=json",
 		Filename:      "writ/policy/v1/policy.proto",
 	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         50207,
+		Name:          "writ.policy.v1.steers",
+		Tag:           "varint,50207,opt,name=steers",
+		Filename:      "writ/policy/v1/policy.proto",
+	},
 }
 
 // Extension fields to descriptorpb.MethodOptions.
@@ -575,6 +583,12 @@ var (
 	//
 	// optional bool json = 50205;
 	E_Json = &file_writ_policy_v1_policy_proto_extTypes[5]
+	// The field decides where a secret of the request goes, or whose it is. An answer of a
+	// target that leaves a secret where it is leaves the field as it is too: who was not told
+	// a secret does not send it elsewhere.
+	//
+	// optional bool steers = 50207;
+	E_Steers = &file_writ_policy_v1_policy_proto_extTypes[6]
 )
 
 var File_writ_policy_v1_policy_proto protoreflect.FileDescriptor
@@ -625,7 +639,8 @@ const file_writ_policy_v1_policy_proto_rawDesc = "" +
 	"\x05event\x12\x1f.google.protobuf.MessageOptions\x18\x9a\x88\x03 \x01(\v2\x15.writ.policy.v1.EventR\x05event:W\n" +
 	"\bfunction\x12\x1f.google.protobuf.MessageOptions\x18\x9b\x88\x03 \x01(\v2\x18.writ.policy.v1.FunctionR\bfunction:7\n" +
 	"\x06secret\x12\x1d.google.protobuf.FieldOptions\x18\x9c\x88\x03 \x01(\bR\x06secret:3\n" +
-	"\x04json\x12\x1d.google.protobuf.FieldOptions\x18\x9d\x88\x03 \x01(\bR\x04jsonB;Z9github.com/writ-id/writ/gen/proto/writ/policy/v1;policyv1b\x06proto3"
+	"\x04json\x12\x1d.google.protobuf.FieldOptions\x18\x9d\x88\x03 \x01(\bR\x04json:7\n" +
+	"\x06steers\x12\x1d.google.protobuf.FieldOptions\x18\x9f\x88\x03 \x01(\bR\x06steersB;Z9github.com/writ-id/writ/gen/proto/writ/policy/v1;policyv1b\x06proto3"
 
 var (
 	file_writ_policy_v1_policy_proto_rawDescOnce sync.Once
@@ -665,13 +680,14 @@ var file_writ_policy_v1_policy_proto_depIdxs = []int32{
 	9,  // 7: writ.policy.v1.function:extendee -> google.protobuf.MessageOptions
 	10, // 8: writ.policy.v1.secret:extendee -> google.protobuf.FieldOptions
 	10, // 9: writ.policy.v1.json:extendee -> google.protobuf.FieldOptions
-	4,  // 10: writ.policy.v1.operation:type_name -> writ.policy.v1.Operation
-	5,  // 11: writ.policy.v1.event:type_name -> writ.policy.v1.Event
-	6,  // 12: writ.policy.v1.function:type_name -> writ.policy.v1.Function
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	10, // [10:13] is the sub-list for extension type_name
-	4,  // [4:10] is the sub-list for extension extendee
+	10, // 10: writ.policy.v1.steers:extendee -> google.protobuf.FieldOptions
+	4,  // 11: writ.policy.v1.operation:type_name -> writ.policy.v1.Operation
+	5,  // 12: writ.policy.v1.event:type_name -> writ.policy.v1.Event
+	6,  // 13: writ.policy.v1.function:type_name -> writ.policy.v1.Function
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	11, // [11:14] is the sub-list for extension type_name
+	4,  // [4:11] is the sub-list for extension extendee
 	0,  // [0:4] is the sub-list for field type_name
 }
 
@@ -687,7 +703,7 @@ func file_writ_policy_v1_policy_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_policy_v1_policy_proto_rawDesc), len(file_writ_policy_v1_policy_proto_rawDesc)),
 			NumEnums:      4,
 			NumMessages:   3,
-			NumExtensions: 6,
+			NumExtensions: 7,
 			NumServices:   0,
 		},
 		GoTypes:           file_writ_policy_v1_policy_proto_goTypes,

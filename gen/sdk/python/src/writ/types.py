@@ -3168,6 +3168,8 @@ class IDP(Model):
     """
     options: Options | None = None
     """What happens to the accounts of those who sign in with it."""
+    description: str | None = None
+    """What people should know of it."""
 
 
 class IDPFieldName(OpenEnum):
@@ -3242,6 +3244,8 @@ class IDPOutput(Model):
     """
     options: Options | None = None
     """What happens to the accounts of those who sign in with it."""
+    description: str
+    """What people should know of it."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -4676,6 +4680,8 @@ class PatchIDP(Model):
     """Another state policy, of the context that the request is about."""
     options: Options | None = None
     """The options that are present."""
+    description: str | None = None
+    """A new description."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -7415,6 +7421,8 @@ class TransferIDP(Model):
     """The private key, when secrets were asked for. At most 20000 bytes."""
     creation_date: datetime | None = None
     """When it was made; now when it is left out."""
+    description: str
+    """What it is for."""
 
 
 @dataclass(kw_only=True, slots=True)
