@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,6 +50,11 @@ const (
 	// maxUnsent is how much memory the bodies may take of calls that nobody waits for; what
 	// is more is not sent.
 	maxUnsent = 64 << 20
+	// maxResponse is how long an answer may be that takes the place of ours, as far as the client
+	// takes it.
+	maxResponse = 64 << 20
+	// maxOfFunction is how long the answer of a function may be.
+	maxOfFunction = 1<<20 + 1
 )
 
 // New returns an Engine over c.
@@ -82,7 +86,7 @@ func (e *Engine) around(before, after *Run) *policy.Around {
 	a := &policy.Around{Limit: before.Limit() + after.Limit()}
 	if before != nil {
 		a.Request = func(ctx context.Context, call *policy.Call, req proto.Message, check func(proto.Message) error) (proto.Message, error) {
-			return before.change(ctx, call, req, policy.MaxRequestBytes, check, func(req proto.Message) wire.Appender {
+			return before.change(ctx, call, req, policy.MaxRequestBytes+1, check, func(req proto.Message) wire.Appender {
 				return &actionv3.RequestPayload{
 					FullMethod: call.Operation.Method, InstanceId: call.Context.InstanceID, OrgId: call.Org(), UserId: call.Caller.UserID, Request: public(req),
 				}
@@ -91,7 +95,7 @@ func (e *Engine) around(before, after *Run) *policy.Around {
 	}
 	if after != nil {
 		a.Response = func(ctx context.Context, call *policy.Call, req, res proto.Message, check func(proto.Message) error) (proto.Message, error) {
-			return after.change(ctx, call, res, math.MaxInt, check, func(res proto.Message) wire.Appender {
+			return after.change(ctx, call, res, maxResponse, check, func(res proto.Message) wire.Appender {
 				return &actionv3.ResponsePayload{
 					FullMethod: call.Operation.Method, InstanceId: call.Context.InstanceID, OrgId: call.Org(), UserId: call.Caller.UserID,
 					Request: public(req), Response: public(res),
@@ -109,16 +113,23 @@ func (r *Run) change(
 	ctx context.Context, call *policy.Call, message proto.Message, most int, check func(proto.Message) error, payload func(proto.Message) wire.Appender,
 ) (proto.Message, error) {
 	request := policy.RequestFrom(ctx)
+	var answer *webhook.Answer
+	call.After(func() { answer.Release() }) // the message that it became is of its size
 	for _, target := range r.Targets {
 		m := r.engine.message(request, payload(message))
+		answer.Release() // who waits for a place has none
 		if target.Async {
 			call.After(func() { r.engine.startLater(r, target, m) })
 			continue
 		}
-		answer, err := r.engine.wait(ctx, target, m)
+		if target.Answers {
+			m.Keep = most
+		}
+		var err error
+		answer, err = r.engine.wait(ctx, target, m)
 		if err == nil && target.Answers && len(answer.Body) > 0 {
 			var changed proto.Message
-			if len(answer.Body) > most {
+			if len(answer.Body) > policy.MaxRequestBytes && most < maxResponse {
 				err = policy.TooLarge()
 			} else if changed, err = replaced(message, answer.Body); err == nil {
 				err = check(changed)
@@ -147,10 +158,15 @@ func (e *Engine) Function(ctx context.Context, run *Run, payload wire.Appender, 
 				e.startLater(run, target, m)
 				continue
 			}
-			answer, err := e.wait(ctx, target, m)
+			one := *m // others may be sending it
+			if target.Answers {
+				one.Keep = maxOfFunction
+			}
+			answer, err := e.wait(ctx, target, &one)
 			if err == nil && target.Answers && len(answer.Body) > 0 {
 				err = accept(answer.Body)
 			}
+			answer.Release() // what is kept of it is 8 KiB of claims
 			if err = run.failed(ctx, target, err); err != nil {
 				return err
 			}
