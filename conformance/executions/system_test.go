@@ -109,7 +109,7 @@ func TestSEC218_NoTenantIsToldOfTheSystem(t *testing.T) {
 		t.Errorf("about the tenant: got %d %v, and %d calls", got.Status, got.Body, len(n.receiver.calls()))
 	}
 	for _, call := range n.receiver.calls() {
-		if call.JSON["instance_id"] != nil && call.JSON["instance_id"] != n.id {
+		if call.JSON["instanceID"] != nil && call.JSON["instanceID"] != n.id {
 			t.Errorf("the target was told %s", call.Body)
 		}
 	}
@@ -134,7 +134,7 @@ func TestSEC218_NoTenantIsToldOfTheSystem(t *testing.T) {
 	last := idOf(n.must(http.MethodPost, "/resources/v3alpha/projects", map[string]any{"name": "last"}))
 	n.delivered(last, 1)
 	for _, call := range n.receiver.calls() {
-		if kind, _ := call.JSON["event_type"].(string); strings.HasPrefix(kind, "feature.system") || call.JSON["instance_id"] == "" {
+		if kind, _ := call.JSON["event_type"].(string); strings.HasPrefix(kind, "feature.system") || call.JSON["instanceID"] == "" {
 			t.Errorf("the target was told %s", call.Body)
 		}
 	}

@@ -3701,7 +3701,7 @@ type Execution struct {
 	// Condition When the execution triggers.
 	Condition Condition `json:"condition"`
 
-	// Includes The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and without cycles.
+	// Includes The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and without cycles. An execution, and any that includes it, calls 200 targets at most, those of its includes among them.
 	Includes *[]string `json:"includes,omitempty"`
 
 	// Targets The IDs of the targets to call, in order.
@@ -3713,7 +3713,7 @@ type ExecutionOutput struct {
 	// Condition When the execution triggers.
 	Condition ConditionOutput `json:"condition"`
 
-	// Includes The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and without cycles.
+	// Includes The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and without cycles. An execution, and any that includes it, calls 200 targets at most, those of its includes among them.
 	Includes []string `json:"includes"`
 
 	// Targets The IDs of the targets to call, in order.
@@ -6731,7 +6731,7 @@ type PatchTarget struct {
 	// RestRequestResponse The response body can replace the message being processed.
 	RestRequestResponse *RestRequestResponse `json:"restRequestResponse,omitempty"`
 
-	// RestWebhook Only the status of the response counts.
+	// RestWebhook Only the status of the response counts, and a forwarded error, which stands in for one.
 	RestWebhook *RestWebhook `json:"restWebhook,omitempty"`
 
 	// Timeout A new timeout. More than 0s, at most 270s.
@@ -8414,7 +8414,7 @@ type Target struct {
 	// RestRequestResponse The response body can replace the message being processed.
 	RestRequestResponse *RestRequestResponse `json:"restRequestResponse,omitempty"`
 
-	// RestWebhook Only the status of the response counts.
+	// RestWebhook Only the status of the response counts, and a forwarded error, which stands in for one.
 	RestWebhook *RestWebhook `json:"restWebhook,omitempty"`
 
 	// Timeout The time after which the call is cancelled. More than 0s, at most 270s.
@@ -8455,7 +8455,7 @@ type TargetOutput struct {
 	// RestRequestResponse The response body can replace the message being processed.
 	RestRequestResponse *RestRequestResponseOutput `json:"restRequestResponse,omitempty"`
 
-	// RestWebhook Only the status of the response counts.
+	// RestWebhook Only the status of the response counts, and a forwarded error, which stands in for one.
 	RestWebhook *RestWebhookOutput `json:"restWebhook,omitempty"`
 
 	// Timeout The time after which the call is cancelled. More than 0s, at most 270s.

@@ -1409,7 +1409,8 @@ type Execution struct {
 	// The IDs of the targets to call, in order.
 	Targets []string `json:"targets,omitzero"`
 	// The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and
-	// without cycles.
+	// without cycles. An execution, and any that includes it, calls 200 targets at most, those of its includes
+	// among them.
 	Includes []string `json:"includes,omitzero"`
 }
 
@@ -1422,7 +1423,8 @@ type ExecutionOutput struct {
 	// The IDs of the targets to call, in order.
 	Targets []string `json:"targets,omitzero"`
 	// The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and
-	// without cycles.
+	// without cycles. An execution, and any that includes it, calls 200 targets at most, those of its includes
+	// among them.
 	Includes []string `json:"includes,omitzero"`
 }
 
@@ -4118,7 +4120,7 @@ type PatchSessionReply struct {
 type PatchTarget struct {
 	// A new name.
 	Name *string `json:"name,omitempty"`
-	// Only the status of the response counts.
+	// Only the status of the response counts, and a forwarded error, which stands in for one.
 	RestWebhook *RestWebhook `json:"restWebhook,omitempty"`
 	// The response body can replace the message being processed.
 	RestRequestResponse *RestRequestResponse `json:"restRequestResponse,omitempty"`
@@ -5700,7 +5702,7 @@ const (
 type Target struct {
 	// A name for people, unique in the instance.
 	Name string `json:"name"`
-	// Only the status of the response counts.
+	// Only the status of the response counts, and a forwarded error, which stands in for one.
 	RestWebhook *RestWebhook `json:"restWebhook,omitempty"`
 	// The response body can replace the message being processed.
 	RestRequestResponse *RestRequestResponse `json:"restRequestResponse,omitempty"`

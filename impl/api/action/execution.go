@@ -33,7 +33,7 @@ func (s *Service) PutExecution(ctx context.Context, req *actionv3.PutExecutionRe
 		if err := s.checkTargets(ctx, tx, targets); err != nil {
 			return err
 		}
-		if err := s.checkIncludes(ctx, tx, id, includes); err != nil {
+		if err := s.checkIncludes(ctx, tx, id, targets, includes); err != nil {
 			return err
 		}
 		put, err = s.queries.PutExecution(ctx, tx, db.PutExecutionParams{

@@ -86,7 +86,7 @@ func (e *Engine) around(before, after *Run) *policy.Around {
 	a := &policy.Around{Limit: before.Limit() + after.Limit()}
 	if before != nil {
 		a.Request = func(ctx context.Context, call *policy.Call, req proto.Message, check func(proto.Message) error) (proto.Message, error) {
-			return before.change(ctx, call, req, policy.MaxRequestBytes+1, check, func(req proto.Message) wire.Appender {
+			return before.change(ctx, call, req, false, check, func(req proto.Message) wire.Appender {
 				return &actionv3.RequestPayload{
 					FullMethod: call.Operation.Method, InstanceId: call.Context.InstanceID, OrgId: call.Org(), UserId: call.Caller.UserID, Request: public(req),
 				}
@@ -95,7 +95,7 @@ func (e *Engine) around(before, after *Run) *policy.Around {
 	}
 	if after != nil {
 		a.Response = func(ctx context.Context, call *policy.Call, req, res proto.Message, check func(proto.Message) error) (proto.Message, error) {
-			return after.change(ctx, call, res, maxResponse, check, func(res proto.Message) wire.Appender {
+			return after.change(ctx, call, res, true, check, func(res proto.Message) wire.Appender {
 				return &actionv3.ResponsePayload{
 					FullMethod: call.Operation.Method, InstanceId: call.Context.InstanceID, OrgId: call.Org(), UserId: call.Caller.UserID,
 					Request: public(req), Response: public(res),
@@ -106,11 +106,11 @@ func (e *Engine) around(before, after *Run) *policy.Around {
 	return a
 }
 
-// change calls the targets of a request or response condition, each with the message that
-// those before it left. An answer that cannot take its place, as it is longer than most
+// change calls the targets of a request condition, or a response condition when the call is
+// done, each with the message that those before it left. An answer that cannot take its place, as it is longer than most
 // for example, is a failure of the target.
 func (r *Run) change(
-	ctx context.Context, call *policy.Call, message proto.Message, most int, check func(proto.Message) error, payload func(proto.Message) wire.Appender,
+	ctx context.Context, call *policy.Call, message proto.Message, done bool, check func(proto.Message) error, payload func(proto.Message) wire.Appender,
 ) (proto.Message, error) {
 	request := policy.RequestFrom(ctx)
 	var answer *webhook.Answer
@@ -123,13 +123,16 @@ func (r *Run) change(
 			continue
 		}
 		if target.Answers {
-			m.Keep = most
+			m.Keep = policy.MaxRequestBytes + 1
+			if done {
+				m.Keep = maxResponse
+			}
 		}
 		var err error
 		answer, err = r.engine.wait(ctx, target, m)
 		if err == nil && target.Answers && len(answer.Body) > 0 {
 			var changed proto.Message
-			if len(answer.Body) > policy.MaxRequestBytes && most < maxResponse {
+			if len(answer.Body) > policy.MaxRequestBytes && !done {
 				err = policy.TooLarge()
 			} else if changed, err = replaced(message, answer.Body); err == nil {
 				err = check(changed)
@@ -140,10 +143,28 @@ func (r *Run) change(
 			}
 		}
 		if err = r.failed(ctx, target, err); err != nil {
-			return nil, err
+			return nil, stopped(err, call, done)
 		}
 	}
 	return message, nil
+}
+
+// stopped is the refusal of a call that a target interrupts: it says whether the call was
+// done, so that nobody does it again, and how to get by to who may.
+func stopped(err error, call *policy.Call, done bool) error {
+	refusal, ok := errors.AsType[*fault.Error](err)
+	if !ok {
+		return err
+	}
+	told := *refusal
+	if done {
+		told.Reason += "_AFTER_CALL"
+		told.Message += " (the call was done, only its answer is withheld)"
+	}
+	if call.MaySkip() {
+		told.Message += " (the header " + policy.SkipHeader + ": true leaves executions out)"
+	}
+	return &told
 }
 
 // Function calls the targets of a function condition. accept takes the answer of each

@@ -58,6 +58,9 @@ func (c *Call) mayBeOfSystem() bool {
 	return c.Context.InstanceID == "" || c.Operation.inherits && !c.Context.Named && c.Holds(c.Operation.Permission, Place{})
 }
 
+// MaySkip reports whether the caller may leave out what runs around the call.
+func (c *Call) MaySkip() bool { return c.Caller.skips(c) }
+
 // skips reports whether the caller may leave out what runs around a call: who owns the
 // instance in services that say so, who holds roles of the system everywhere.
 func (c *Caller) skips(call *Call) bool {

@@ -1502,7 +1502,8 @@ export interface Execution {
   targets?: string[];
   /**
    * The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and
-   * without cycles.
+   * without cycles. An execution, and any that includes it, calls 200 targets at most, those of its includes
+   * among them.
    */
   includes?: string[];
 }
@@ -1519,7 +1520,8 @@ export interface ExecutionOutput {
   targets: string[];
   /**
    * The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and
-   * without cycles.
+   * without cycles. An execution, and any that includes it, calls 200 targets at most, those of its includes
+   * among them.
    */
   includes: string[];
 }
@@ -4332,7 +4334,7 @@ export type PatchTarget = {
   /** A new timeout. More than 0s, at most 270s. */
   timeout?: Duration;
 } & AtMostOneOf<{
-  /** Only the status of the response counts. */
+  /** Only the status of the response counts, and a forwarded error, which stands in for one. */
   restWebhook: RestWebhook;
   /** The response body can replace the message being processed. */
   restRequestResponse: RestRequestResponse;
@@ -5998,7 +6000,7 @@ export type Target = {
   /** The time after which the call is cancelled. More than 0s, at most 270s. */
   timeout: Duration;
 } & ExactlyOneOf<{
-  /** Only the status of the response counts. */
+  /** Only the status of the response counts, and a forwarded error, which stands in for one. */
   restWebhook: RestWebhook;
   /** The response body can replace the message being processed. */
   restRequestResponse: RestRequestResponse;

@@ -1749,7 +1749,8 @@ class Execution(Model):
     """The IDs of the targets to call, in order."""
     includes: list[str] | None = None
     """The IDs of executions with a condition of the same type whose targets are called too, at most 3
-    deep and without cycles.
+    deep and without cycles. An execution, and any that includes it, calls 200 targets at most,
+    those of its includes among them.
     """
 
 
@@ -1766,7 +1767,8 @@ class ExecutionOutput(Model):
     """The IDs of the targets to call, in order."""
     includes: list[str]
     """The IDs of executions with a condition of the same type whose targets are called too, at most 3
-    deep and without cycles.
+    deep and without cycles. An execution, and any that includes it, calls 200 targets at most,
+    those of its includes among them.
     """
 
 
@@ -5050,7 +5052,7 @@ class PatchTarget(Model):
     name: str | None = None
     """A new name."""
     rest_webhook: RestWebhook | None = None
-    """Only the status of the response counts."""
+    """Only the status of the response counts, and a forwarded error, which stands in for one."""
     rest_request_response: RestRequestResponse | None = None
     """The response body can replace the message being processed."""
     timeout: timedelta | None = None
@@ -6978,7 +6980,7 @@ class Target(Model):
     name: str
     """A name for people, unique in the instance."""
     rest_webhook: RestWebhook | None = None
-    """Only the status of the response counts."""
+    """Only the status of the response counts, and a forwarded error, which stands in for one."""
     rest_request_response: RestRequestResponse | None = None
     """The response body can replace the message being processed."""
     timeout: timedelta
