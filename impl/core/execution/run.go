@@ -159,7 +159,9 @@ func stopped(err error, call *policy.Call, done bool) error {
 	told := *refusal
 	if done {
 		told.Reason += "_AFTER_CALL"
-		told.Message += " (the call was done, only its answer is withheld)"
+		if told.Kind != fault.Refused { // whose words are the target's
+			told.Message += " (the call was done, only its answer is withheld)"
+		}
 	}
 	if call.MaySkip() {
 		told.Message += " (the header " + policy.SkipHeader + ": true leaves executions out)"
