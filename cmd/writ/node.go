@@ -58,11 +58,13 @@ type nodeFlags struct {
 	tlsCert, tlsKey     string
 	tokenAudience       bool
 	deliveries          delivery.Limits
+	reference           string
 	readable            bool // whether people read the log, even where it is no terminal
 }
 
-func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duration, tokenAudience bool, tries int) {
+func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duration, tokenAudience bool, tries int, reference string) {
 	flags := cmd.Flags()
+	flags.StringVar(&f.reference, "reference", reference, "who may read the API reference at /docs and /, /openapi.json and /proto: public, authenticated (with a token; browsers ask for a personal access token as password), or off")
 	flags.StringVar(&f.addr, "addr", addr, "host:port to listen on; port 0 picks a free one")
 	flags.StringVar(&f.debugAddr, "debug-addr", "", "host:port for pprof, best on loopback; none when empty")
 	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "host:port for GET /metrics, for Prometheus, best on loopback or a private network; none when empty. OpenTelemetry is set by its own variables, OTEL_EXPORTER_OTLP_ENDPOINT for example")
@@ -173,6 +175,10 @@ func (f *nodeFlags) configure(c server.Config) (server.Config, error) {
 	if f.addressTries < 0 {
 		return c, usageError{errors.New("--address-tries: a number from 0 up")}
 	}
+	var known bool
+	if c.Reference, known = server.References[f.reference]; !known {
+		return c, usageError{fmt.Errorf("--reference: %q is not public, authenticated or off", f.reference)}
+	}
 	c.Tries = throttle.Limit{Times: f.addressTries, Per: 10 * time.Minute}
 	if err := f.readSystemUsers(&c); err != nil {
 		return c, usageError{fmt.Errorf("--system-users: %w", err)}
@@ -213,6 +219,9 @@ func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Lis
 // runNode runs a node until ctx ends; ready is called when it takes requests.
 func runNode(ctx context.Context, c server.Config, listener net.Listener, ready func() error) error {
 	heap.Bound()
+	if err := server.ClaimMasterKey(ctx, c.DB, c.Sealer); err != nil {
+		return err
+	}
 	node, err := server.New(c)
 	if err != nil {
 		return err

@@ -297,6 +297,11 @@ type MachineKey struct {
 	ChangeDate     time.Time  `db:"change_date"`
 }
 
+type MasterKey struct {
+	ID    int64  `db:"id"`
+	Proof []byte `db:"proof"`
+}
+
 type Membership struct {
 	InstanceID     string                       `db:"instance_id"`
 	ID             string                       `db:"id"`

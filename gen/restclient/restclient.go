@@ -3819,10 +3819,10 @@ type FeatureFlag struct {
 
 // Features Features holds all flags as they apply.
 type Features struct {
-	// MultitenancyResourcesAPI The resource services under /resources/v3alpha.
+	// MultitenancyResourcesAPI The resource services under /resources/v3alpha; on by default.
 	MultitenancyResourcesAPI FeatureFlag `json:"multitenancyResourcesApi"`
 
-	// MultitenancySettings The settings services under /settings/v3alpha.
+	// MultitenancySettings The settings services under /settings/v3alpha; on by default.
 	MultitenancySettings FeatureFlag `json:"multitenancySettings"`
 
 	// OidcTokenExchange The token exchange grant.
@@ -14602,7 +14602,7 @@ type ClientInterface interface {
 	// Corresponds with PUT /v2/features/instance (the `SetInstanceFeatures` operationId).
 	SetInstanceFeatures(ctx context.Context, params *SetInstanceFeaturesParams, body SetInstanceFeaturesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ResetSystemFeatures Resets all flags of the installation to their default, off
+	// ResetSystemFeatures Resets all flags of the installation to their defaults
 	//
 	// Needs the permission system.feature.delete.
 	//
@@ -20723,7 +20723,7 @@ func (c *Client) SetInstanceFeatures(ctx context.Context, params *SetInstanceFea
 	return c.Client.Do(req)
 }
 
-// ResetSystemFeatures Resets all flags of the installation to their default, off
+// ResetSystemFeatures Resets all flags of the installation to their defaults
 //
 // Needs the permission system.feature.delete.
 //
@@ -37792,7 +37792,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /v2/features/instance (the `SetInstanceFeatures` operationId).
 	SetInstanceFeaturesWithResponse(ctx context.Context, params *SetInstanceFeaturesParams, body SetInstanceFeaturesJSONRequestBody, reqEditors ...RequestEditorFn) (*SetInstanceFeaturesAnswer, error)
 
-	// ResetSystemFeaturesWithResponse Resets all flags of the installation to their default, off
+	// ResetSystemFeaturesWithResponse Resets all flags of the installation to their defaults
 	//
 	// Needs the permission system.feature.delete.
 	//
@@ -68125,7 +68125,7 @@ func (c *ClientWithResponses) SetInstanceFeaturesWithResponse(ctx context.Contex
 	return ParseSetInstanceFeaturesAnswer(rsp)
 }
 
-// ResetSystemFeaturesWithResponse Resets all flags of the installation to their default, off
+// ResetSystemFeaturesWithResponse Resets all flags of the installation to their defaults
 //
 // Needs the permission system.feature.delete.
 //

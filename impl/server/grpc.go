@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -95,14 +96,20 @@ func unmarshal(data []byte, message proto.Message) {
 }
 
 // watchHealth keeps the health service in step with readiness until ctx ends.
-func watchHealth(ctx context.Context, s *health.Server, services []string, ready func(context.Context) error) {
+func watchHealth(ctx context.Context, s *health.Server, services []string, ready func(context.Context) error, logger *slog.Logger) {
+	wrong := ""
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
 		status := healthv1.HealthCheckResponse_SERVING
-		if ready(ctx) != nil {
-			status = healthv1.HealthCheckResponse_NOT_SERVING
+		reason := ""
+		if err := ready(ctx); err != nil {
+			status, reason = healthv1.HealthCheckResponse_NOT_SERVING, err.Error()
 		}
+		if reason != wrong && reason != "" {
+			logger.Warn("not ready", "err", reason)
+		}
+		wrong = reason
 		for _, service := range append(services, "") {
 			s.SetServingStatus(service, status)
 		}

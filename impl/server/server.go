@@ -87,6 +87,8 @@ type Config struct {
 	// TLS is what to serve TLS with; nil when it ends elsewhere. With it net/http
 	// serves HTTP/2, gRPC included.
 	TLS *tls.Config
+	// Reference says who may read the contract.
+	Reference Reference
 	// SharedHTTP2 leaves HTTP/2 to net/http, for reverse proxies that speak h2c
 	// to their backend; gRPC then costs more CPU.
 	SharedHTTP2 bool
@@ -319,7 +321,7 @@ func newHTTP(handler http.Handler, c Config) *http.Server {
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer s.background(work, stop)()
-	go watchHealth(work, s.health, s.services, s.Ready)
+	go watchHealth(work, s.health, s.services, s.Ready, s.Logger)
 
 	listener = limit(s.Proxies.accept(listener), cmp.Or(s.MaxClients, DefaultMaxClients))
 	failed := make(chan error, 2)

@@ -1,7 +1,7 @@
 package distribution
 
 // Undistributed are the tables that belong to no instance.
-var Undistributed = []string{"goose_db_version"}
+var Undistributed = []string{"goose_db_version", "master_keys"}
 
 // Why statements are of all instances.
 const (

@@ -2377,7 +2377,7 @@ export class FeaturesService {
   }
 
   /**
-   * Resets all flags of the installation to their default, off.
+   * Resets all flags of the installation to their defaults.
    *
    * Needs the permission system.feature.delete.
    */

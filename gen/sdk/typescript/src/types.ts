@@ -1622,9 +1622,9 @@ export interface FeatureFlag {
 
 /** Features holds all flags as they apply. */
 export interface Features {
-  /** The resource services under /resources/v3alpha. */
+  /** The resource services under /resources/v3alpha; on by default. */
   multitenancyResourcesApi: FeatureFlag;
-  /** The settings services under /settings/v3alpha. */
+  /** The settings services under /settings/v3alpha; on by default. */
   multitenancySettings: FeatureFlag;
   /** The token exchange grant. */
   oidcTokenExchange: FeatureFlag;
@@ -5920,7 +5920,9 @@ export interface SigningKeyRotation {
 
 /** Source is the level that decided a flag. A server that is newer than this package may answer others. */
 export const Source = {
-  /** Nobody decided: the default, off. */
+  /**
+   * Nobody decided: the default, which is on for the resource and settings services and off for the others.
+   */
   UNSPECIFIED: "SOURCE_UNSPECIFIED",
   /** The installation. */
   SYSTEM: "SOURCE_SYSTEM",

@@ -1893,9 +1893,9 @@ class Features(Model):
     """Features holds all flags as they apply."""
 
     multitenancy_resources_api: FeatureFlag
-    """The resource services under /resources/v3alpha."""
+    """The resource services under /resources/v3alpha; on by default."""
     multitenancy_settings: FeatureFlag
-    """The settings services under /settings/v3alpha."""
+    """The settings services under /settings/v3alpha; on by default."""
     oidc_token_exchange: FeatureFlag
     """The token exchange grant."""
     user_schema: FeatureFlag
@@ -6896,7 +6896,8 @@ class Source(OpenEnum):
     A server that is newer than this package may answer others.
     """
 
-    #: Nobody decided: the default, off.
+    #: Nobody decided: the default, which is on for the resource and settings services and off for
+    #: the others.
     UNSPECIFIED = "SOURCE_UNSPECIFIED"
     #: The installation.
     SYSTEM = "SOURCE_SYSTEM"

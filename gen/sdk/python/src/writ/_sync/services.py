@@ -1743,7 +1743,7 @@ class FeaturesService:
         )
 
     def reset_system_features(self, **call: Unpack[CallOptions]) -> ResetSystemFeaturesReply:
-        """Resets all flags of the installation to their default, off.
+        """Resets all flags of the installation to their defaults.
 
         Needs the permission system.feature.delete.
         """
