@@ -246,6 +246,7 @@ type Idp struct {
 	CreationDate          time.Time               `db:"creation_date"`
 	ChangeDate            time.Time               `db:"change_date"`
 	OfInstance            *string                 `db:"of_instance"`
+	Description           string                  `db:"description"`
 }
 
 type IdpLink struct {

@@ -3701,7 +3701,7 @@ type Execution struct {
 	// Condition When the execution triggers.
 	Condition Condition `json:"condition"`
 
-	// Includes The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and without cycles.
+	// Includes The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and without cycles. An execution, and any that includes it, calls 200 targets at most, those of its includes among them.
 	Includes *[]string `json:"includes,omitempty"`
 
 	// Targets The IDs of the targets to call, in order.
@@ -3713,7 +3713,7 @@ type ExecutionOutput struct {
 	// Condition When the execution triggers.
 	Condition ConditionOutput `json:"condition"`
 
-	// Includes The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and without cycles.
+	// Includes The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and without cycles. An execution, and any that includes it, calls 200 targets at most, those of its includes among them.
 	Includes []string `json:"includes"`
 
 	// Targets The IDs of the targets to call, in order.
@@ -5073,6 +5073,9 @@ type IDFilter struct {
 
 // IDP IDP is what all identity providers have, whatever their type.
 type IDP struct {
+	// Description What people should know of it.
+	Description *string `json:"description,omitempty"`
+
 	// Name A name for people, shown on the button of the login pages.
 	Name string `json:"name"`
 
@@ -5118,6 +5121,9 @@ type IDPLinkSearchFilter struct {
 
 // IDPOutput IDP is what all identity providers have, whatever their type.
 type IDPOutput struct {
+	// Description What people should know of it.
+	Description string `json:"description"`
+
 	// Name A name for people, shown on the button of the login pages.
 	Name string `json:"name"`
 
@@ -6378,6 +6384,9 @@ type PatchHuman struct {
 
 // PatchIDP PatchIDP changes the fields that are present. Contexts that inherit the provider can change state_policy only.
 type PatchIDP struct {
+	// Description A new description.
+	Description *string `json:"description,omitempty"`
+
 	// Name A new name.
 	Name *string `json:"name,omitempty"`
 
@@ -6737,7 +6746,7 @@ type PatchTarget struct {
 	// RestRequestResponse The response body can replace the message being processed.
 	RestRequestResponse *RestRequestResponse `json:"restRequestResponse,omitempty"`
 
-	// RestWebhook Only the status of the response counts.
+	// RestWebhook Only the status of the response counts, and a forwarded error, which stands in for one.
 	RestWebhook *RestWebhook `json:"restWebhook,omitempty"`
 
 	// Timeout A new timeout. More than 0s, at most 270s.
@@ -8420,7 +8429,7 @@ type Target struct {
 	// RestRequestResponse The response body can replace the message being processed.
 	RestRequestResponse *RestRequestResponse `json:"restRequestResponse,omitempty"`
 
-	// RestWebhook Only the status of the response counts.
+	// RestWebhook Only the status of the response counts, and a forwarded error, which stands in for one.
 	RestWebhook *RestWebhook `json:"restWebhook,omitempty"`
 
 	// Timeout The time after which the call is cancelled. More than 0s, at most 270s.
@@ -8461,7 +8470,7 @@ type TargetOutput struct {
 	// RestRequestResponse The response body can replace the message being processed.
 	RestRequestResponse *RestRequestResponseOutput `json:"restRequestResponse,omitempty"`
 
-	// RestWebhook Only the status of the response counts.
+	// RestWebhook Only the status of the response counts, and a forwarded error, which stands in for one.
 	RestWebhook *RestWebhookOutput `json:"restWebhook,omitempty"`
 
 	// Timeout The time after which the call is cancelled. More than 0s, at most 270s.
@@ -8816,6 +8825,9 @@ type TransferIDP struct {
 
 	// CreationDate When it was made; now when it is left out.
 	CreationDate *time.Time `json:"creationDate,omitempty"`
+
+	// Description What it is for.
+	Description string `json:"description"`
 
 	// ID The ID.
 	ID string `json:"id"`
@@ -12255,6 +12267,8 @@ type ClientInterface interface {
 	//
 	// Repeating the call is safe.
 	//
+	// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
+	//
 	// Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
@@ -12265,6 +12279,8 @@ type ClientInterface interface {
 	// PutExecution Creates the execution of a condition (201) or replaces its targets and includes (200)
 	//
 	// Repeating the call is safe.
+	//
+	// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
 	//
 	// Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -12362,14 +12378,14 @@ type ClientInterface interface {
 	// Corresponds with GET /resources/v3alpha/executions/functions (the `ListAvailableExecutionFunctions` operationId).
 	ListAvailableExecutionFunctions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListAvailableExecutionMethods Lists the methods that a request or response condition can name
+	// ListAvailableExecutionMethods Lists the methods that a request or response condition can name: all but those of the system
 	//
 	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/executions/methods (the `ListAvailableExecutionMethods` operationId).
 	ListAvailableExecutionMethods(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListAvailableExecutionServices Lists the services that a request or response condition can name
+	// ListAvailableExecutionServices Lists the services that a request or response condition can name: all but those of the system
 	//
 	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -15912,6 +15928,8 @@ func (c *Client) SearchEvents(ctx context.Context, params *SearchEventsParams, b
 //
 // Repeating the call is safe.
 //
+// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
+//
 // Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
@@ -15932,6 +15950,8 @@ func (c *Client) PutExecutionWithBody(ctx context.Context, contentType string, b
 // PutExecution Creates the execution of a condition (201) or replaces its targets and includes (200)
 //
 // Repeating the call is safe.
+//
+// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
 //
 // Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -16129,7 +16149,7 @@ func (c *Client) ListAvailableExecutionFunctions(ctx context.Context, reqEditors
 	return c.Client.Do(req)
 }
 
-// ListAvailableExecutionMethods Lists the methods that a request or response condition can name
+// ListAvailableExecutionMethods Lists the methods that a request or response condition can name: all but those of the system
 //
 // Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -16146,7 +16166,7 @@ func (c *Client) ListAvailableExecutionMethods(ctx context.Context, reqEditors .
 	return c.Client.Do(req)
 }
 
-// ListAvailableExecutionServices Lists the services that a request or response condition can name
+// ListAvailableExecutionServices Lists the services that a request or response condition can name: all but those of the system
 //
 // Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -35289,6 +35309,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Repeating the call is safe.
 	//
+	// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
+	//
 	// Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -35299,6 +35321,8 @@ type ClientWithResponsesInterface interface {
 	// PutExecutionWithResponse Creates the execution of a condition (201) or replaces its targets and includes (200)
 	//
 	// Repeating the call is safe.
+	//
+	// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
 	//
 	// Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -35402,7 +35426,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /resources/v3alpha/executions/functions (the `ListAvailableExecutionFunctions` operationId).
 	ListAvailableExecutionFunctionsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListAvailableExecutionFunctionsAnswer, error)
 
-	// ListAvailableExecutionMethodsWithResponse Lists the methods that a request or response condition can name
+	// ListAvailableExecutionMethodsWithResponse Lists the methods that a request or response condition can name: all but those of the system
 	//
 	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -35411,7 +35435,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /resources/v3alpha/executions/methods (the `ListAvailableExecutionMethods` operationId).
 	ListAvailableExecutionMethodsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListAvailableExecutionMethodsAnswer, error)
 
-	// ListAvailableExecutionServicesWithResponse Lists the services that a request or response condition can name
+	// ListAvailableExecutionServicesWithResponse Lists the services that a request or response condition can name: all but those of the system
 	//
 	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -64142,6 +64166,8 @@ func (c *ClientWithResponses) SearchEventsWithResponse(ctx context.Context, para
 //
 // Repeating the call is safe.
 //
+// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
+//
 // Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -64158,6 +64184,8 @@ func (c *ClientWithResponses) PutExecutionWithBodyWithResponse(ctx context.Conte
 // PutExecutionWithResponse Creates the execution of a condition (201) or replaces its targets and includes (200)
 //
 // Repeating the call is safe.
+//
+// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
 //
 // Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -64321,7 +64349,7 @@ func (c *ClientWithResponses) ListAvailableExecutionFunctionsWithResponse(ctx co
 	return ParseListAvailableExecutionFunctionsAnswer(rsp)
 }
 
-// ListAvailableExecutionMethodsWithResponse Lists the methods that a request or response condition can name
+// ListAvailableExecutionMethodsWithResponse Lists the methods that a request or response condition can name: all but those of the system
 //
 // Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -64336,7 +64364,7 @@ func (c *ClientWithResponses) ListAvailableExecutionMethodsWithResponse(ctx cont
 	return ParseListAvailableExecutionMethodsAnswer(rsp)
 }
 
-// ListAvailableExecutionServicesWithResponse Lists the services that a request or response condition can name
+// ListAvailableExecutionServicesWithResponse Lists the services that a request or response condition can name: all but those of the system
 //
 // Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 //

@@ -174,6 +174,9 @@ func (s *ActionsService) TestTarget(ctx context.Context, id string, condition *C
 //
 // Repeating the call is safe.
 //
+// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose
+// operations a condition cannot name, nothing runs.
+//
 // Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is
 // on.
 func (s *ActionsService) PutExecution(ctx context.Context, execution *Execution, opts ...CallOption) (*PutExecutionReply, error) {
@@ -237,14 +240,16 @@ func (s *ActionsService) ListAvailableExecutionFunctions(ctx context.Context, op
 	return call[ListAvailableExecutionFunctionsReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/executions/functions", repeatable: true}, opts)
 }
 
-// ListAvailableExecutionMethods lists the methods that a request or response condition can name.
+// ListAvailableExecutionMethods lists the methods that a request or response condition can name: all but
+// those of the system.
 //
 // Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 func (s *ActionsService) ListAvailableExecutionMethods(ctx context.Context, opts ...CallOption) (*ListAvailableExecutionMethodsReply, error) {
 	return call[ListAvailableExecutionMethodsReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/executions/methods", repeatable: true}, opts)
 }
 
-// ListAvailableExecutionServices lists the services that a request or response condition can name.
+// ListAvailableExecutionServices lists the services that a request or response condition can name: all but
+// those of the system.
 //
 // Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 func (s *ActionsService) ListAvailableExecutionServices(ctx context.Context, opts ...CallOption) (*ListAvailableExecutionServicesReply, error) {

@@ -1409,7 +1409,8 @@ type Execution struct {
 	// The IDs of the targets to call, in order.
 	Targets []string `json:"targets,omitzero"`
 	// The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and
-	// without cycles.
+	// without cycles. An execution, and any that includes it, calls 200 targets at most, those of its includes
+	// among them.
 	Includes []string `json:"includes,omitzero"`
 }
 
@@ -1422,7 +1423,8 @@ type ExecutionOutput struct {
 	// The IDs of the targets to call, in order.
 	Targets []string `json:"targets,omitzero"`
 	// The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and
-	// without cycles.
+	// without cycles. An execution, and any that includes it, calls 200 targets at most, those of its includes
+	// among them.
 	Includes []string `json:"includes,omitzero"`
 }
 
@@ -2575,6 +2577,8 @@ type IDP struct {
 	StatePolicy StatePolicy `json:"statePolicy,omitzero"`
 	// What happens to the accounts of those who sign in with it.
 	Options *Options `json:"options,omitempty"`
+	// What people should know of it.
+	Description string `json:"description,omitzero"`
 }
 
 // IDPFieldName is a column that identity providers can be sorted by.
@@ -2635,6 +2639,8 @@ type IDPOutput struct {
 	StatePolicy StatePolicy `json:"statePolicy"`
 	// What happens to the accounts of those who sign in with it.
 	Options *Options `json:"options,omitempty"`
+	// What people should know of it.
+	Description string `json:"description"`
 }
 
 // IDPSearchFilter is one condition that an identity provider has to meet.
@@ -3826,6 +3832,8 @@ type PatchIDP struct {
 	StatePolicy *StatePolicy `json:"statePolicy,omitempty"`
 	// The options that are present.
 	Options *Options `json:"options,omitempty"`
+	// A new description.
+	Description *string `json:"description,omitempty"`
 }
 
 // PatchInstance changes the fields of an instance that are present.
@@ -4126,7 +4134,7 @@ type PatchSessionReply struct {
 type PatchTarget struct {
 	// A new name.
 	Name *string `json:"name,omitempty"`
-	// Only the status of the response counts.
+	// Only the status of the response counts, and a forwarded error, which stands in for one.
 	RestWebhook *RestWebhook `json:"restWebhook,omitempty"`
 	// The response body can replace the message being processed.
 	RestRequestResponse *RestRequestResponse `json:"restRequestResponse,omitempty"`
@@ -5708,7 +5716,7 @@ const (
 type Target struct {
 	// A name for people, unique in the instance.
 	Name string `json:"name"`
-	// Only the status of the response counts.
+	// Only the status of the response counts, and a forwarded error, which stands in for one.
 	RestWebhook *RestWebhook `json:"restWebhook,omitempty"`
 	// The response body can replace the message being processed.
 	RestRequestResponse *RestRequestResponse `json:"restRequestResponse,omitempty"`
@@ -6087,6 +6095,8 @@ type TransferIDP struct {
 	PrivateKey []byte `json:"privateKey,omitzero"`
 	// When it was made; now when it is left out.
 	CreationDate *time.Time `json:"creationDate,omitempty"`
+	// What it is for.
+	Description string `json:"description"`
 }
 
 // TransferIDPLink is an account of a user at an identity provider.

@@ -25,6 +25,8 @@ type Caller struct {
 	// within is the organization outside of which the caller has no rights: that of an
 	// application which nobody trusts with more. "" is none.
 	within string
+	// withheld are the grants that the caller would have by another application.
+	withheld []grant
 }
 
 // Identity is whom an access token of the OpenID provider is about.
@@ -110,10 +112,11 @@ func (c *Chain) loadUser(ctx context.Context, instance *Instance, host, token st
 func (c *Chain) loadGrants(ctx context.Context, caller *Caller) error {
 	memberships, err := db.New().MembershipPlaces(ctx, c.DB.Pool, db.MembershipPlacesParams{InstanceID: caller.InstanceID, UserID: caller.UserID})
 	for _, m := range memberships {
+		held := &caller.grants
 		if caller.within != "" && m.OrgID != caller.within {
-			continue
+			held = &caller.withheld
 		}
-		caller.grants = append(caller.grants, grant{policyv1.Level(m.Level), m.ObjectID, m.Roles})
+		*held = append(*held, grant{policyv1.Level(m.Level), m.ObjectID, m.Roles})
 	}
 	return err
 }

@@ -310,12 +310,12 @@ func ListAvailableExecutionFunctions(ctx context.Context, client *writ.Client) (
 	return client.Actions.ListAvailableExecutionFunctions(ctx)
 }
 
-// ListAvailableExecutionMethods: Lists the methods that a request or response condition can name.
+// ListAvailableExecutionMethods: Lists the methods that a request or response condition can name: all but those of the system.
 func ListAvailableExecutionMethods(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Actions.ListAvailableExecutionMethods(ctx)
 }
 
-// ListAvailableExecutionServices: Lists the services that a request or response condition can name.
+// ListAvailableExecutionServices: Lists the services that a request or response condition can name: all but those of the system.
 func ListAvailableExecutionServices(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Actions.ListAvailableExecutionServices(ctx)
 }
@@ -788,6 +788,7 @@ func CreateGitLabIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: "description",
 		},
 		Config: writ.GitLabConfig{
 			ClientID:     "3f1c0f7d9a",
@@ -810,6 +811,7 @@ func PatchGitLabIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: new("description"),
 		},
 		Config: &writ.PatchGitLabConfig{
 			ClientID:     new("3f1c0f7d9a"),
@@ -837,6 +839,7 @@ func CreateGitLabSelfHostedIDP(ctx context.Context, client *writ.Client) (any, e
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: "description",
 		},
 		Config: writ.GitLabSelfHostedConfig{
 			Issuer:       "https://login.example.com",
@@ -860,6 +863,7 @@ func PatchGitLabSelfHostedIDP(ctx context.Context, client *writ.Client) (any, er
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: new("description"),
 		},
 		Config: &writ.PatchGitLabSelfHostedConfig{
 			Issuer:       new("https://login.example.com"),
@@ -888,6 +892,7 @@ func CreateOIDCIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: "description",
 		},
 		Config: writ.IdpOIDCConfig{
 			Issuer:           "https://login.example.com",
@@ -912,6 +917,7 @@ func PatchOIDCIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: new("description"),
 		},
 		Config: &writ.IdpPatchOIDCConfig{
 			Issuer:           new("https://login.example.com"),
@@ -941,6 +947,7 @@ func CreateOAuthIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: "description",
 		},
 		Config: writ.OAuthConfig{
 			AuthorizationEndpoint: "https://login.example.com/authorize",
@@ -967,6 +974,7 @@ func PatchOAuthIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: new("description"),
 		},
 		Config: &writ.PatchOAuthConfig{
 			AuthorizationEndpoint: new("https://login.example.com/authorize"),
@@ -998,6 +1006,7 @@ func CreateGitHubIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: "description",
 		},
 		Config: writ.GitHubConfig{
 			ClientID:     "3f1c0f7d9a",
@@ -1020,6 +1029,7 @@ func PatchGitHubIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: new("description"),
 		},
 		Config: &writ.PatchGitHubConfig{
 			ClientID:     new("3f1c0f7d9a"),
@@ -1047,6 +1057,7 @@ func CreateGitHubESIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: "description",
 		},
 		Config: writ.GitHubESConfig{
 			AuthorizationEndpoint: "https://github.example.com/login/oauth/authorize",
@@ -1072,6 +1083,7 @@ func PatchGitHubESIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: new("description"),
 		},
 		Config: &writ.PatchGitHubESConfig{
 			AuthorizationEndpoint: new("https://github.example.com/login/oauth/authorize"),
@@ -1102,6 +1114,7 @@ func CreateGoogleIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: "description",
 		},
 		Config: writ.GoogleConfig{
 			ClientID:     "3f1c0f7d9a",
@@ -1124,6 +1137,7 @@ func PatchGoogleIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: new("description"),
 		},
 		Config: &writ.PatchGoogleConfig{
 			ClientID:     new("3f1c0f7d9a"),
@@ -1151,6 +1165,7 @@ func CreateAzureADIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: "description",
 		},
 		Config: writ.AzureADConfig{
 			ClientID:        "3f1c0f7d9a",
@@ -1175,6 +1190,7 @@ func PatchAzureADIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: new("description"),
 		},
 		Config: &writ.PatchAzureADConfig{
 			ClientID:        new("3f1c0f7d9a"),
@@ -1204,6 +1220,7 @@ func CreateAppleIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: "description",
 		},
 		Config: writ.AppleConfig{
 			ClientID:   "3f1c0f7d9a",
@@ -1228,6 +1245,7 @@ func PatchAppleIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: new("description"),
 		},
 		Config: &writ.PatchAppleConfig{
 			ClientID:   new("3f1c0f7d9a"),

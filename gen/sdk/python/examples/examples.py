@@ -516,12 +516,12 @@ def list_available_execution_functions(client: Client) -> ListAvailableExecution
 
 
 def list_available_execution_methods(client: Client) -> ListAvailableExecutionMethodsReply:
-    """Lists the methods that a request or response condition can name."""
+    """Lists the methods that a request or response condition can name: all but those of the system."""
     return client.actions.list_available_execution_methods()
 
 
 def list_available_execution_services(client: Client) -> ListAvailableExecutionServicesReply:
-    """Lists the services that a request or response condition can name."""
+    """Lists the services that a request or response condition can name: all but those of the system."""
     return client.actions.list_available_execution_services()
 
 
@@ -1089,6 +1089,7 @@ def create_gitlab_idp(client: Client) -> CreateGitLabIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=GitLabConfig(client_id="3f1c0f7d9a", scopes=["openid"], client_secret="a secret"),
         ),
@@ -1110,6 +1111,7 @@ def patch_gitlab_idp(client: Client) -> PatchGitLabIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=PatchGitLabConfig(client_id="3f1c0f7d9a", scopes=["openid"], client_secret="a secret"),
         ),
@@ -1135,6 +1137,7 @@ def create_gitlab_self_hosted_idp(client: Client) -> CreateGitLabSelfHostedIDPRe
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=GitLabSelfHostedConfig(
                 issuer="https://login.example.com",
@@ -1161,6 +1164,7 @@ def patch_gitlab_self_hosted_idp(client: Client) -> PatchGitLabSelfHostedIDPRepl
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=PatchGitLabSelfHostedConfig(
                 issuer="https://login.example.com",
@@ -1193,6 +1197,7 @@ def create_oidc_idp(client: Client) -> CreateOIDCIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=IdpOIDCConfig(
                 issuer="https://login.example.com",
@@ -1220,6 +1225,7 @@ def patch_oidc_idp(client: Client) -> PatchOIDCIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=IdpPatchOIDCConfig(
                 issuer="https://login.example.com",
@@ -1251,6 +1257,7 @@ def create_oauth_idp(client: Client) -> CreateOAuthIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=OAuthConfig(
                 authorization_endpoint="https://login.example.com/authorize",
@@ -1280,6 +1287,7 @@ def patch_oauth_idp(client: Client) -> PatchOAuthIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=PatchOAuthConfig(
                 authorization_endpoint="https://login.example.com/authorize",
@@ -1313,6 +1321,7 @@ def create_github_idp(client: Client) -> CreateGitHubIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=GitHubConfig(client_id="3f1c0f7d9a", scopes=["openid"], client_secret="a secret"),
         ),
@@ -1334,6 +1343,7 @@ def patch_github_idp(client: Client) -> PatchGitHubIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=PatchGitHubConfig(client_id="3f1c0f7d9a", scopes=["openid"], client_secret="a secret"),
         ),
@@ -1359,6 +1369,7 @@ def create_github_es_idp(client: Client) -> CreateGitHubESIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=GitHubESConfig(
                 authorization_endpoint="https://github.example.com/login/oauth/authorize",
@@ -1387,6 +1398,7 @@ def patch_github_es_idp(client: Client) -> PatchGitHubESIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=PatchGitHubESConfig(
                 authorization_endpoint="https://github.example.com/login/oauth/authorize",
@@ -1419,6 +1431,7 @@ def create_google_idp(client: Client) -> CreateGoogleIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=GoogleConfig(client_id="3f1c0f7d9a", scopes=["openid"], client_secret="a secret"),
         ),
@@ -1440,6 +1453,7 @@ def patch_google_idp(client: Client) -> PatchGoogleIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=PatchGoogleConfig(client_id="3f1c0f7d9a", scopes=["openid"], client_secret="a secret"),
         ),
@@ -1465,6 +1479,7 @@ def create_azure_ad_idp(client: Client) -> CreateAzureADIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=AzureADConfig(
                 client_id="3f1c0f7d9a",
@@ -1492,6 +1507,7 @@ def patch_azure_ad_idp(client: Client) -> PatchAzureADIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=PatchAzureADConfig(
                 client_id="3f1c0f7d9a",
@@ -1523,6 +1539,7 @@ def create_apple_idp(client: Client) -> CreateAppleIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=AppleConfig(
                 client_id="3f1c0f7d9a",
@@ -1550,6 +1567,7 @@ def patch_apple_idp(client: Client) -> PatchAppleIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=PatchAppleConfig(
                 client_id="3f1c0f7d9a",

@@ -78,12 +78,12 @@ export async function listAvailableExecutionFunctions(client: WritClient) {
   return await client.actions.listAvailableExecutionFunctions();
 }
 
-/** Lists the methods that a request or response condition can name. */
+/** Lists the methods that a request or response condition can name: all but those of the system. */
 export async function listAvailableExecutionMethods(client: WritClient) {
   return await client.actions.listAvailableExecutionMethods();
 }
 
-/** Lists the services that a request or response condition can name. */
+/** Lists the services that a request or response condition can name: all but those of the system. */
 export async function listAvailableExecutionServices(client: WritClient) {
   return await client.actions.listAvailableExecutionServices();
 }
@@ -518,6 +518,7 @@ export async function createGitlabIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: { clientId: "3f1c0f7d9a", scopes: ["openid"], clientSecret: "a secret" },
   });
@@ -536,6 +537,7 @@ export async function patchGitlabIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: { clientId: "3f1c0f7d9a", scopes: ["openid"], clientSecret: "a secret" },
   });
@@ -559,6 +561,7 @@ export async function createGitlabSelfHostedIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       issuer: "https://login.example.com",
@@ -582,6 +585,7 @@ export async function patchGitlabSelfHostedIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       issuer: "https://login.example.com",
@@ -610,6 +614,7 @@ export async function createOidcIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       issuer: "https://login.example.com",
@@ -634,6 +639,7 @@ export async function patchOidcIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       issuer: "https://login.example.com",
@@ -663,6 +669,7 @@ export async function createOauthIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       authorizationEndpoint: "https://login.example.com/authorize",
@@ -689,6 +696,7 @@ export async function patchOauthIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       authorizationEndpoint: "https://login.example.com/authorize",
@@ -720,6 +728,7 @@ export async function createGithubIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: { clientId: "3f1c0f7d9a", scopes: ["openid"], clientSecret: "a secret" },
   });
@@ -738,6 +747,7 @@ export async function patchGithubIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: { clientId: "3f1c0f7d9a", scopes: ["openid"], clientSecret: "a secret" },
   });
@@ -761,6 +771,7 @@ export async function createGithubEsIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       authorizationEndpoint: "https://github.example.com/login/oauth/authorize",
@@ -786,6 +797,7 @@ export async function patchGithubEsIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       authorizationEndpoint: "https://github.example.com/login/oauth/authorize",
@@ -816,6 +828,7 @@ export async function createGoogleIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: { clientId: "3f1c0f7d9a", scopes: ["openid"], clientSecret: "a secret" },
   });
@@ -834,6 +847,7 @@ export async function patchGoogleIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: { clientId: "3f1c0f7d9a", scopes: ["openid"], clientSecret: "a secret" },
   });
@@ -857,6 +871,7 @@ export async function createAzureAdIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       clientId: "3f1c0f7d9a",
@@ -881,6 +896,7 @@ export async function patchAzureAdIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       clientId: "3f1c0f7d9a",
@@ -910,6 +926,7 @@ export async function createAppleIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       clientId: "3f1c0f7d9a",
@@ -934,6 +951,7 @@ export async function patchAppleIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       clientId: "3f1c0f7d9a",

@@ -1615,6 +1615,9 @@ export class ActionsService {
    *
    * Repeating the call is safe.
    *
+   * It runs around calls about the instance, whatever host they came to. Around calls about the system, whose
+   * operations a condition cannot name, nothing runs.
+   *
    * Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is
    * on.
    */
@@ -1664,7 +1667,7 @@ export class ActionsService {
   }
 
   /**
-   * Lists the methods that a request or response condition can name.
+   * Lists the methods that a request or response condition can name: all but those of the system.
    *
    * Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
    */
@@ -1673,7 +1676,7 @@ export class ActionsService {
   }
 
   /**
-   * Lists the services that a request or response condition can name.
+   * Lists the services that a request or response condition can name: all but those of the system.
    *
    * Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
    */

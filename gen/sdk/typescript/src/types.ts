@@ -1502,7 +1502,8 @@ export interface Execution {
   targets?: string[];
   /**
    * The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and
-   * without cycles.
+   * without cycles. An execution, and any that includes it, calls 200 targets at most, those of its includes
+   * among them.
    */
   includes?: string[];
 }
@@ -1519,7 +1520,8 @@ export interface ExecutionOutput {
   targets: string[];
   /**
    * The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and
-   * without cycles.
+   * without cycles. An execution, and any that includes it, calls 200 targets at most, those of its includes
+   * among them.
    */
   includes: string[];
 }
@@ -2718,6 +2720,8 @@ export interface IDP {
   statePolicy?: StatePolicy;
   /** What happens to the accounts of those who sign in with it. */
   options?: Options;
+  /** What people should know of it. */
+  description?: string;
 }
 
 /**
@@ -2786,6 +2790,8 @@ export interface IDPOutput {
   statePolicy: StatePolicy;
   /** What happens to the accounts of those who sign in with it. */
   options?: Options;
+  /** What people should know of it. */
+  description: string;
 }
 
 /**
@@ -4023,6 +4029,8 @@ export interface PatchIDP {
   statePolicy?: StatePolicy;
   /** The options that are present. */
   options?: Options;
+  /** A new description. */
+  description?: string;
 }
 
 /** PatchInstance changes the fields of an instance that are present. */
@@ -4342,7 +4350,7 @@ export type PatchTarget = {
   /** A new timeout. More than 0s, at most 270s. */
   timeout?: Duration;
 } & AtMostOneOf<{
-  /** Only the status of the response counts. */
+  /** Only the status of the response counts, and a forwarded error, which stands in for one. */
   restWebhook: RestWebhook;
   /** The response body can replace the message being processed. */
   restRequestResponse: RestRequestResponse;
@@ -6010,7 +6018,7 @@ export type Target = {
   /** The time after which the call is cancelled. More than 0s, at most 270s. */
   timeout: Duration;
 } & ExactlyOneOf<{
-  /** Only the status of the response counts. */
+  /** Only the status of the response counts, and a forwarded error, which stands in for one. */
   restWebhook: RestWebhook;
   /** The response body can replace the message being processed. */
   restRequestResponse: RestRequestResponse;
@@ -6409,6 +6417,8 @@ export interface TransferIDP {
   privateKey?: Base64;
   /** When it was made; now when it is left out. */
   creationDate?: Timestamp;
+  /** What it is for. */
+  description: string;
 }
 
 /** TransferIDPLink is an account of a user at an identity provider. */

@@ -1477,7 +1477,9 @@ type TransferIDP struct {
 	// The private key, when secrets were asked for.
 	PrivateKey []byte `protobuf:"bytes,20,opt,name=private_key,json=privateKey,proto3,oneof" json:"private_key,omitempty"`
 	// When it was made; now when it is left out.
-	CreationDate  *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=creation_date,json=creationDate,proto3" json:"creation_date,omitempty"`
+	CreationDate *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=creation_date,json=creationDate,proto3" json:"creation_date,omitempty"`
+	// What it is for.
+	Description   string `protobuf:"bytes,22,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1657,6 +1659,13 @@ func (x *TransferIDP) GetCreationDate() *timestamppb.Timestamp {
 		return x.CreationDate
 	}
 	return nil
+}
+
+func (x *TransferIDP) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
 }
 
 // TransferSMTPProvider is what an organization sends e-mails with.
@@ -3357,7 +3366,7 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x06digest\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x06digest\x12$\n" +
 	"\acontent\x18\x05 \x01(\fB\n" +
 	"\xbaH\az\x05\x18\x80\x80\x80\x01R\acontent:=\xa2\xc8\x189\n" +
-	"\x0esetting_images\x12\fSettingImage\x1a\x06org_id\x1a\asubject\x1a\bproperty\"\x89\t\n" +
+	"\x0esetting_images\x12\fSettingImage\x1a\x06org_id\x1a\asubject\x1a\bproperty\"\xb5\t\n" +
 	"\vTransferIDP\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12>\n" +
@@ -3382,7 +3391,8 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x06key_id\x18\x13 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x05keyId\x12;\n" +
 	"\vprivate_key\x18\x14 \x01(\fB\x15\xbaH\x06z\x04\x18\xa0\x9c\x01\xe0\xc1\x18\x01\xb0\xc8\x18\x03\xb8\xc8\x18\x01H\x01R\n" +
 	"privateKey\x88\x01\x01\x12?\n" +
-	"\rcreation_date\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:J\xa2\xc8\x18F\n" +
+	"\rcreation_date\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate\x12*\n" +
+	"\vdescription\x18\x16 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\vdescription:J\xa2\xc8\x18F\n" +
 	"\x04idps\"\fidp.importedB\x0estate_policy=3B\x10client_secret=''B\x0eprivate_key=''B\x10\n" +
 	"\x0e_client_secretB\x0e\n" +
 	"\f_private_key\"\xf7\t\n" +

@@ -788,6 +788,9 @@ func (m *TransferIDP) AppendJSON(b []byte) []byte {
 		b = wire.AppendTimestamp(b, v)
 		b = append(b, ',')
 	}
+	b = append(b, "\"description\":"...)
+	b = wire.AppendString(b, m.GetDescription())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -863,6 +866,9 @@ func (m *TransferIDP) ReadJSON(r *wire.Reader) {
 		case "creationDate", "creation_date":
 			o.Once(20)
 			m.CreationDate = r.Timestamp()
+		case "description":
+			o.Once(21)
+			m.Description = r.String()
 		default:
 			o.Unknown()
 		}

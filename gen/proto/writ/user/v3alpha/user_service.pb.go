@@ -1028,9 +1028,9 @@ var File_writ_user_v3alpha_user_service_proto protoreflect.FileDescriptor
 
 const file_writ_user_v3alpha_user_service_proto_rawDesc = "" +
 	"\n" +
-	"$writ/user/v3alpha/user_service.proto\x12\x11writ.user.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\"writ/user/v3alpha/credential.proto\x1a writ/user/v3alpha/metadata.proto\x1a\x1cwrit/user/v3alpha/user.proto\"\x7f\n" +
-	"\x11CreateUserRequest\x125\n" +
-	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\x123\n" +
+	"$writ/user/v3alpha/user_service.proto\x12\x11writ.user.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\"writ/user/v3alpha/credential.proto\x1a writ/user/v3alpha/metadata.proto\x1a\x1cwrit/user/v3alpha/user.proto\"\x85\x01\n" +
+	"\x11CreateUserRequest\x12;\n" +
+	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextB\x04\xf8\xc1\x18\x01R\x03ctx\x123\n" +
 	"\x04user\x18\x02 \x01(\v2\x17.writ.user.v3alpha.UserB\x06\xbaH\x03\xc8\x01\x01R\x04user\"T\n" +
 	"\x12CreateUserResponse\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"h\n" +
@@ -1078,10 +1078,9 @@ const file_writ_user_v3alpha_user_service_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\"T\n" +
 	"\x12UnlockUserResponse\x12>\n" +
-	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"{\n" +
-	"\x12SetPasswordRequest\x12\x1a\n" +
-	"\x02id\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\x12I\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"\x7f\n" +
+	"\x12SetPasswordRequest\x12\x1e\n" +
+	"\x02id\x18\x01 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\xf8\xc1\x18\x01R\x02id\x12I\n" +
 	"\fnew_password\x18\x02 \x01(\v2\x1e.writ.user.v3alpha.SetPasswordB\x06\xbaH\x03\xc8\x01\x01R\vnewPassword\"U\n" +
 	"\x13SetPasswordResponse\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails2\xaa\x1e\n" +

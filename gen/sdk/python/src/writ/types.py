@@ -1749,7 +1749,8 @@ class Execution(Model):
     """The IDs of the targets to call, in order."""
     includes: list[str] | None = None
     """The IDs of executions with a condition of the same type whose targets are called too, at most 3
-    deep and without cycles.
+    deep and without cycles. An execution, and any that includes it, calls 200 targets at most,
+    those of its includes among them.
     """
 
 
@@ -1766,7 +1767,8 @@ class ExecutionOutput(Model):
     """The IDs of the targets to call, in order."""
     includes: list[str]
     """The IDs of executions with a condition of the same type whose targets are called too, at most 3
-    deep and without cycles.
+    deep and without cycles. An execution, and any that includes it, calls 200 targets at most,
+    those of its includes among them.
     """
 
 
@@ -3168,6 +3170,8 @@ class IDP(Model):
     """
     options: Options | None = None
     """What happens to the accounts of those who sign in with it."""
+    description: str | None = None
+    """What people should know of it."""
 
 
 class IDPFieldName(OpenEnum):
@@ -3242,6 +3246,8 @@ class IDPOutput(Model):
     """
     options: Options | None = None
     """What happens to the accounts of those who sign in with it."""
+    description: str
+    """What people should know of it."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -4693,6 +4699,8 @@ class PatchIDP(Model):
     """Another state policy, of the context that the request is about."""
     options: Options | None = None
     """The options that are present."""
+    description: str | None = None
+    """A new description."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -5061,7 +5069,7 @@ class PatchTarget(Model):
     name: str | None = None
     """A new name."""
     rest_webhook: RestWebhook | None = None
-    """Only the status of the response counts."""
+    """Only the status of the response counts, and a forwarded error, which stands in for one."""
     rest_request_response: RestRequestResponse | None = None
     """The response body can replace the message being processed."""
     timeout: timedelta | None = None
@@ -6990,7 +6998,7 @@ class Target(Model):
     name: str
     """A name for people, unique in the instance."""
     rest_webhook: RestWebhook | None = None
-    """Only the status of the response counts."""
+    """Only the status of the response counts, and a forwarded error, which stands in for one."""
     rest_request_response: RestRequestResponse | None = None
     """The response body can replace the message being processed."""
     timeout: timedelta
@@ -7433,6 +7441,8 @@ class TransferIDP(Model):
     """The private key, when secrets were asked for. At most 20000 bytes."""
     creation_date: datetime | None = None
     """When it was made; now when it is left out."""
+    description: str
+    """What it is for."""
 
 
 @dataclass(kw_only=True, slots=True)

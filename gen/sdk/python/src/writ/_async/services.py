@@ -535,6 +535,9 @@ class AsyncActionsService:
 
         Repeating the call is safe.
 
+        It runs around calls about the instance, whatever host they came to. Around calls about the
+        system, whose operations a condition cannot name, nothing runs.
+
         Needs the permission action.execution.write. Answers only where the feature
         multitenancy_resources_api is on.
         """
@@ -611,7 +614,8 @@ class AsyncActionsService:
         )
 
     async def list_available_execution_methods(self, **call: Unpack[CallOptions]) -> ListAvailableExecutionMethodsReply:
-        """Lists the methods that a request or response condition can name.
+        """Lists the methods that a request or response condition can name: all but those of the
+        system.
 
         Needs the permission execution.read. Answers only where the feature
         multitenancy_resources_api is on.
@@ -626,7 +630,8 @@ class AsyncActionsService:
         )
 
     async def list_available_execution_services(self, **call: Unpack[CallOptions]) -> ListAvailableExecutionServicesReply:
-        """Lists the services that a request or response condition can name.
+        """Lists the services that a request or response condition can name: all but those of the
+        system.
 
         Needs the permission execution.read. Answers only where the feature
         multitenancy_resources_api is on.
