@@ -15,7 +15,7 @@ const (
 	claimProjectRoles = scope.URN + "org:project:" // + ID + :roles
 )
 
-// Origins is a claim of access tokens: what they were exchanged for.
+// Origins is a claim of access and ID tokens: what they were exchanged for.
 const Origins = scope.URN + "token:origins"
 
 // All adds the claims that scopes, and requests by name, ask for. reader is the
