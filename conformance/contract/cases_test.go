@@ -116,6 +116,8 @@ var life = []step{
 	{"SetInstanceFeatures", `{"features":{"multitenancyResourcesApi":true,"multitenancySettings":true,"userSchema":true}}`, ""},
 	{"SetBranding", `{"settings":{"primaryColorLight":"#402060","termsLink":"https://x.example/terms","hideProductName":{"value":true}}}`, ""},
 	{"ResolveBranding", `{}`, ""},
+	{"SetApplicationSettings", `{"settings":{"rolesNeedTrust":{"value":false}}}`, ""},
+	{"ResolveApplicationSettings", `{}`, ""},
 	{"SetMessageText", `{"kind":"otp_email","language":"de","settings":{"subject":"{{.Code}}"}}`, ""},
 	{"ResolveMessageText", `{"kind":"otp_email","language":"de"}`, ""},
 	{"PreviewMessageText", `{"kind":"otp_email","language":"de"}`, ""},

@@ -315,7 +315,7 @@ func (q *Queries) MayUseProject(ctx context.Context, db DBTX, arg MayUseProjectP
 }
 
 const oAuthClient = `-- name: OAuthClient :one
-SELECT a.instance_id, a.id, a.org_id, a.project_id, a.name, a.name_folded, a.type, a.state, a.client_id, a.auth_method_type, a.secret_hash, a.old_secret_hash, a.old_secret_until, a.redirect_uris, a.post_logout_redirect_uris, a.response_types, a.grant_types, a.application_type, a.development_mode, a.access_token_type, a.access_token_role_assertion, a.id_token_role_assertion, a.id_token_userinfo_assertion, a.clock_skew_nanos, a.additional_origins, a.trusted, a.plain_jwt_type, a.sequence, a.creation_date, a.change_date, a.id_token_signed_response_alg, p.project_role_assertion, p.project_role_check, p.has_project_check,
+SELECT a.instance_id, a.id, a.org_id, a.project_id, a.name, a.name_folded, a.type, a.state, a.client_id, a.auth_method_type, a.secret_hash, a.old_secret_hash, a.old_secret_until, a.redirect_uris, a.post_logout_redirect_uris, a.response_types, a.grant_types, a.application_type, a.development_mode, a.access_token_type, a.access_token_role_assertion, a.id_token_role_assertion, a.id_token_userinfo_assertion, a.clock_skew_nanos, a.additional_origins, a.trusted, a.plain_jwt_type, a.sequence, a.creation_date, a.change_date, a.id_token_signed_response_alg, a.trusted_in_organization, p.project_role_assertion, p.project_role_check, p.has_project_check,
     (a.state = 1 AND p.state = 1 AND o.state = 1)::bool AS active,
     ARRAY(SELECT r.key FROM project_roles r WHERE r.instance_id = a.instance_id AND r.project_id = a.project_id ORDER BY r.key LIMIT 5000)::text[] AS role_keys,
     coalesce((SELECT jsonb_agg(jsonb_build_object('id', k.id, 'key', k.public_key, 'until', k.expiration_date)) FROM app_keys k WHERE k.instance_id = a.instance_id AND k.app_id = a.id), '[]')::jsonb AS keys
@@ -376,6 +376,7 @@ func (q *Queries) OAuthClient(ctx context.Context, db DBTX, arg OAuthClientParam
 		&i.App.CreationDate,
 		&i.App.ChangeDate,
 		&i.App.IDTokenSignedResponseAlg,
+		&i.App.TrustedInOrganization,
 		&i.ProjectRoleAssertion,
 		&i.ProjectRoleCheck,
 		&i.HasProjectCheck,

@@ -855,6 +855,21 @@ class Condition(Model):
 
 
 @dataclass(kw_only=True, slots=True)
+class Consent(Model):
+    """Consent is what a user lets an application do for them at the resource API."""
+
+    app_id: str
+    """The application."""
+    app_name: str
+    """Its name."""
+    roles: list[str]
+    """The roles that were handed over, each as role@object. What the user got since is not among them.
+    """
+    creation_date: datetime
+    """When the user said yes."""
+
+
+@dataclass(kw_only=True, slots=True)
 class CreateAppKeyReply(Model):
     """CreateAppKeyReply is the answer of CreateAppKey."""
 
@@ -1949,6 +1964,8 @@ class GetApp(Model):
     """Whether its tokens act at this API with all the rights of those who sign in to it (TrustApp),
     not just with those in its organization.
     """
+    trusted_in_organization: bool
+    """Whether they act with all those rights within its organization, without asking its users."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -3676,6 +3693,14 @@ class ListFilterMethod(OpenEnum):
 
     #: The list has it.
     IN = "LIST_FILTER_METHOD_IN"
+
+
+@dataclass(kw_only=True, slots=True)
+class ListUserConsentsReply(Model):
+    """ListUserConsentsReply is the answer of ListUserConsents."""
+
+    result: list[Consent]
+    """The consents."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -5674,6 +5699,16 @@ class ResetSystemFeaturesReply(Model):
 
 
 @dataclass(kw_only=True, slots=True)
+class ResolveApplicationSettingsReply(Model):
+    """ResolveApplicationSettingsReply is the answer of ResolveApplicationSettings."""
+
+    details: SettingDetails
+    """When the context's own settings last changed."""
+    settings: ResolvedApplicationSettings
+    """The settings."""
+
+
+@dataclass(kw_only=True, slots=True)
 class ResolveBrandingReply(Model):
     """ResolveBrandingReply is the answer of ResolveBranding."""
 
@@ -5703,6 +5738,14 @@ class ResolveMessageTextReply(Model):
     """The words."""
     variables: list[str]
     """The variables that words of this kind can name, for example Code."""
+
+
+@dataclass(kw_only=True, slots=True)
+class ResolvedApplicationSettings(Model):
+    """ResolvedApplicationSettings are the properties as they apply in a context."""
+
+    roles_need_trust: ResolvedBool
+    """Whether roles are for trusted applications only."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -5896,6 +5939,14 @@ class RevocationRequest(Model):
     """A JWT signed by it (private_key_jwt)."""
     client_assertion_type: str | None = None
     """urn:ietf:params:oauth:client-assertion-type:jwt-bearer."""
+
+
+@dataclass(kw_only=True, slots=True)
+class RevokeUserConsentReply(Model):
+    """RevokeUserConsentReply is the answer of RevokeUserConsent."""
+
+    details: Details
+    """Of the user."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -6658,6 +6709,24 @@ class SessionState(OpenEnum):
 
 
 @dataclass(kw_only=True, slots=True)
+class SetApplicationSettings(Model):
+    """SetApplicationSettings sets the properties that are present."""
+
+    roles_need_trust: BoolSetting | None = None
+    """Whether the roles that people hold in the organization of an application are for trusted
+    applications only (TrustApp): others act without any, whatever their users say.
+    """
+
+
+@dataclass(kw_only=True, slots=True)
+class SetApplicationSettingsReply(Model):
+    """SetApplicationSettingsReply is the answer of SetApplicationSettings."""
+
+    details: SettingDetails
+    """Sequence and date of the last change."""
+
+
+@dataclass(kw_only=True, slots=True)
 class SetAsInstanceDefaultReply(Model):
     """SetAsInstanceDefaultReply is the answer of SetAsInstanceDefault."""
 
@@ -7270,6 +7339,8 @@ class TransferApp(Model):
     """Whether it is active; it is when left out."""
     trusted: bool
     """Whether it may act at the resource API with all the rights of those who sign in to it."""
+    trusted_in_organization: bool
+    """Whether it may within its organization."""
     creation_date: datetime | None = None
     """When it was made; now when it is left out."""
 
@@ -8263,6 +8334,7 @@ __all__ = [
     "CodeChallenge",
     "ComplianceProblem",
     "Condition",
+    "Consent",
     "CreateAppKeyReply",
     "CreateAppReply",
     "CreateAppleIDPReply",
@@ -8491,6 +8563,7 @@ __all__ = [
     "ListAvailableRolesReply",
     "ListDetails",
     "ListFilterMethod",
+    "ListUserConsentsReply",
     "LockUserReply",
     "LoginNameFilter",
     "Lost",
@@ -8642,9 +8715,11 @@ __all__ = [
     "RequestExecution",
     "ResetInstanceFeaturesReply",
     "ResetSystemFeaturesReply",
+    "ResolveApplicationSettingsReply",
     "ResolveBrandingReply",
     "ResolveLanguagesReply",
     "ResolveMessageTextReply",
+    "ResolvedApplicationSettings",
     "ResolvedBool",
     "ResolvedBrandingSettings",
     "ResolvedImage",
@@ -8658,6 +8733,7 @@ __all__ = [
     "RestRequestResponse",
     "RestWebhook",
     "RevocationRequest",
+    "RevokeUserConsentReply",
     "Role",
     "RoleFieldName",
     "RoleFilter",
@@ -8715,6 +8791,8 @@ __all__ = [
     "SessionFieldName",
     "SessionSearchFilter",
     "SessionState",
+    "SetApplicationSettings",
+    "SetApplicationSettingsReply",
     "SetAsInstanceDefaultReply",
     "SetAsPrimaryReply",
     "SetBrandingReply",
