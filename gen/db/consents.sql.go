@@ -122,7 +122,7 @@ WITH RECURSIVE family AS (
     SELECT g.id FROM oauth_grants g WHERE g.instance_id = $1 AND g.user_id = $2 AND g.app_id = $3 AND $4::text = ANY (g.audience)
     UNION
     SELECT g.id FROM family f JOIN oauth_grants g ON g.instance_id = $1 AND g.parent_id = f.id
-), locked AS (
+), locked AS MATERIALIZED (
     SELECT g.instance_id, g.id FROM oauth_grants g WHERE g.instance_id = $1 AND g.id IN (SELECT f.id FROM family f) AND NOT g.revoked
     ORDER BY g.instance_id, g.id FOR UPDATE
 ), revoked AS (

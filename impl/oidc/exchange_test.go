@@ -381,13 +381,14 @@ func TestSEC103_ImpersonationNeedsThePermission(t *testing.T) {
 			switch {
 			case !test.may:
 				w.a.refused(what, got, "invalid_request")
-			case kind == typeUser: // neither has an audience that the client may have
-				w.a.refused(what, got, "invalid_request")
 			default:
 				_, body := claims(w.a.exchange("web", append(changes, "requested_token_type", typeJWT)...).text("access_token"))
 				act, _ := body["act"].(map[string]any)
 				if w.a.granted(what, got); body["sub"] != w.a.users[test.subject].ID || act["sub"] != w.a.users[test.actor].ID || act["iss"] != w.a.issuer {
 					t.Errorf("%s: %v", what, body)
+				}
+				if own := fmt.Sprint([]string{w.a.apps["web"].ClientID, w.a.projects["P"]}); kind == typeUser && fmt.Sprint(body["aud"]) != own { // neither has one
+					t.Errorf("%s: it is for %v, want the client's own", what, body["aud"])
 				}
 			}
 		}

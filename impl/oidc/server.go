@@ -100,7 +100,7 @@ func New(c Config) *Server {
 	env := &c.Env
 	clients := client.NewDirectory(c.DB, c.TokenEndpointAudience)
 	clients.System = c.SystemUsers
-	subjects := subject.NewReader(c.DB, clients)
+	subjects := subject.NewReader(c.DB, clients, c.Roles)
 	tokens := &access.Reader{DB: c.DB, Box: c.Box, Keys: c.Keys, Clients: clients}
 	functions := &function.Functions{DB: c.DB, Engine: c.Executions, Rules: c.Rules, Subjects: subjects, SetMetadata: c.SetMetadata}
 	issuer := &issue.Issuer{Box: c.Box, Keys: c.Keys, NewID: c.NewID, Functions: functions}

@@ -37,7 +37,7 @@ WITH RECURSIVE family AS (
     SELECT g.id FROM oauth_grants g WHERE g.instance_id = @instance_id AND g.user_id = @user_id AND g.app_id = @app_id AND @audience::text = ANY (g.audience)
     UNION
     SELECT g.id FROM family f JOIN oauth_grants g ON g.instance_id = @instance_id AND g.parent_id = f.id
-), locked AS (
+), locked AS MATERIALIZED (
     SELECT g.instance_id, g.id FROM oauth_grants g WHERE g.instance_id = @instance_id AND g.id IN (SELECT f.id FROM family f) AND NOT g.revoked
     ORDER BY g.instance_id, g.id FOR UPDATE
 ), revoked AS (

@@ -2,7 +2,6 @@ package subject
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,15 +80,4 @@ func (s *Reader) Ended(ctx context.Context, instanceID string, origins []string)
 		}
 	}
 	return s.queries.OriginsEnded(ctx, s.DB.Pool, p)
-}
-
-// Actor returns who acts, by the claim act (RFC 8693, section 4.1); "" is nobody.
-func Actor(act []byte) string {
-	var claim struct {
-		Sub string `json:"sub"`
-	}
-	if len(act) > 0 {
-		_ = json.Unmarshal(act, &claim) // what we wrote
-	}
-	return claim.Sub
 }

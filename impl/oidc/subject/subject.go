@@ -12,6 +12,7 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/core/cache"
+	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/oidc/client"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
@@ -38,6 +39,7 @@ func AboutToken(t *tokenv1.AccessToken) About {
 type Reader struct {
 	DB      *store.DB
 	Clients *client.Directory
+	Roles   *policy.Roles
 
 	queries *db.Queries
 	batches batches
@@ -45,8 +47,8 @@ type Reader struct {
 }
 
 // NewReader returns a Reader over a database.
-func NewReader(s *store.DB, clients *client.Directory) *Reader {
-	r := &Reader{DB: s, Clients: clients, queries: db.New(), orgs: cache.New[place, *db.OAuthOrgRow](place.String)}
+func NewReader(s *store.DB, clients *client.Directory, roles *policy.Roles) *Reader {
+	r := &Reader{DB: s, Clients: clients, Roles: roles, queries: db.New(), orgs: cache.New[place, *db.OAuthOrgRow](place.String)}
 	r.batches = r.newBatches()
 	return r
 }
@@ -67,10 +69,8 @@ func (s *Reader) OfToken(ctx context.Context, at endpoint.Site, t *tokenv1.Acces
 	if ended, err := s.Ended(ctx, at.ID, t.GetOrigins()); err != nil || ended {
 		return nil, err
 	}
-	if actor := Actor(t.GetActor()); actor != "" {
-		if acting, err := s.Read(ctx, at, About{User: actor}); err != nil || acting == nil {
-			return nil, err
-		}
+	if may, err := s.mayAct(ctx, at, t); err != nil || !may {
+		return nil, err
 	}
 	var consent *Consent
 	if t.GetAppId() != "" {
