@@ -996,7 +996,7 @@ func (q *Queries) SweepRevoked(ctx context.Context, db DBTX, arg SweepRevokedPar
 const tokenOwner = `-- name: TokenOwner :one
 SELECT t.id, t.user_id, t.expiration_date, t.creation_date, u.username,
     (u.org_id = $1::text OR EXISTS (
-        SELECT FROM user_grants ug WHERE ug.instance_id = u.instance_id AND ug.user_id = u.id AND ug.project_id = $2::text AND ug.state = 1))::bool AS is_known
+        SELECT FROM user_grants ug WHERE ug.instance_id = u.instance_id AND ug.user_id = u.id AND ug.project_id = $2::text AND ug.org_id = u.org_id AND ug.state = 1))::bool AS is_known
 FROM personal_access_tokens t
 JOIN users u ON u.instance_id = t.instance_id AND u.id = t.user_id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
@@ -1021,7 +1021,8 @@ type TokenOwnerRow struct {
 }
 
 // The user of a personal access token, if both are good now, and whether a client knows
-// them: of their organization, or of a project that they have roles in.
+// them: of their organization, or of a project that they have roles in by the word of
+// their own organization. Being given a role by others, unasked, shows them nothing.
 func (q *Queries) TokenOwner(ctx context.Context, db DBTX, arg TokenOwnerParams) (TokenOwnerRow, error) {
 	row := db.QueryRow(ctx, tokenOwner,
 		arg.OrgID,

@@ -80,3 +80,38 @@ func TestSEC103_WhoMayActNoLongerDoesNot(t *testing.T) {
 		w.a.refused(what+": exchanged", w.a.exchange("web", "subject_token", token), "invalid_request")
 	}
 }
+
+// TestSEC115_ARoleUnaskedShowsNoTokens: whoever gives a service user of another organization a
+// role in a project of theirs, directly or by a grant of the project, learns nothing of its tokens.
+func TestSEC115_ARoleUnaskedShowsNoTokens(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	foreign := w.foreignProject()
+	w.a.must(http.MethodPost, "/resources/v3alpha/roles", `{"projectId":%q,"key":"r","displayName":"R"}`, foreign)
+	made := w.a.must(http.MethodPost, "/resources/v3alpha/apps", `{"projectId":%q,"name":"spy","api":{"authMethodType":"AUTH_METHOD_TYPE_BASIC"}}`, foreign)
+	robot := w.a.users["robot"]
+	spies := func() bool {
+		got := w.a.form(introspectPath, pairs("token", robot.Token), basic(made["clientId"].(string), made["clientSecret"].(string)))
+		if got.Status != http.StatusOK {
+			t.Fatalf("the application of the other organization: %d %s", got.Status, got.Text)
+		}
+		return got.Body["active"] == true
+	}
+	w.a.must(http.MethodPost, "/resources/v3alpha/memberships", `{"userId":%q,"roles":["PROJECT_OWNER"],"projectId":%q}`, w.a.users["visitor"].ID, foreign)
+	visitor := w.a.granted("an owner of the project", w.a.service("visitor", "openid "+apiAudience))
+	if got := w.a.api(visitor, http.MethodPost, "/resources/v3alpha/user_grants", fmt.Sprintf(`{"userId":%q,"projectId":%q,"roleKeys":["r"]}`, robot.ID, foreign)); got.Status != http.StatusCreated || spies() {
+		t.Errorf("given the role unasked its tokens are shown: %d %s", got.Status, got.Text)
+	}
+	grant := w.a.api(visitor, http.MethodPost, "/resources/v3alpha/project_grants", fmt.Sprintf(`{"projectId":%q,"grantedOrgId":%q,"roleKeys":["r"]}`, foreign, robot.OrgID))
+	if grant.Status != http.StatusCreated {
+		t.Fatalf("a grant of the project: %d %s", grant.Status, grant.Text)
+	}
+	id := grant.Body["details"].(map[string]any)["id"].(string)
+	if got := w.a.api(visitor, http.MethodPost, "/resources/v3alpha/user_grants", fmt.Sprintf(`{"userId":%q,"projectId":%q,"projectGrantId":%q,"roleKeys":["r"]}`, robot.ID, foreign, id)); got.Status/100 == 2 || spies() {
+		t.Errorf("the owner of a project gives roles in the name of another organization: %d %s", got.Status, got.Text)
+	}
+	w.a.must(http.MethodPost, "/resources/v3alpha/user_grants", `{"userId":%q,"projectId":%q,"projectGrantId":%q,"roleKeys":["r"]}`, robot.ID, foreign, id)
+	if !spies() {
+		t.Error("by the word of its own organization the user is known")
+	}
+}

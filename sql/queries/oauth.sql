@@ -224,10 +224,11 @@ SELECT ((NOT @role_check::bool OR EXISTS (
 
 -- name: TokenOwner :one
 -- The user of a personal access token, if both are good now, and whether a client knows
--- them: of their organization, or of a project that they have roles in.
+-- them: of their organization, or of a project that they have roles in by the word of
+-- their own organization. Being given a role by others, unasked, shows them nothing.
 SELECT t.id, t.user_id, t.expiration_date, t.creation_date, u.username,
     (u.org_id = @org_id::text OR EXISTS (
-        SELECT FROM user_grants ug WHERE ug.instance_id = u.instance_id AND ug.user_id = u.id AND ug.project_id = @project_id::text AND ug.state = 1))::bool AS is_known
+        SELECT FROM user_grants ug WHERE ug.instance_id = u.instance_id AND ug.user_id = u.id AND ug.project_id = @project_id::text AND ug.org_id = u.org_id AND ug.state = 1))::bool AS is_known
 FROM personal_access_tokens t
 JOIN users u ON u.instance_id = t.instance_id AND u.id = t.user_id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
