@@ -17,6 +17,7 @@ func newApply() *cobra.Command {
 	var path string
 	var dryRun bool
 	var addr string
+	var secrets secretsFlag
 	cmd := &cobra.Command{
 		Use:   "apply",
 		Short: "Make exist what a seed file says",
@@ -53,23 +54,28 @@ Secrets that the file leaves out are generated and printed once.`,
 				return err
 			}
 			defer db.Close()
-			applied, err := server.ApplySeed(cmd.Context(), server.Config{DB: db, Now: now, NewID: newID}, file, seed.Config{DryRun: dryRun})
+			how := seed.Config{DryRun: dryRun}
+			if secrets.file != "" {
+				how.Keep = secrets.keep
+			}
+			applied, err := server.ApplySeed(cmd.Context(), server.Config{DB: db, Now: now, NewID: newID}, file, how)
 			if err != nil {
 				return err
 			}
-			printApplied(cmd.OutOrStdout(), applied, dryRun)
+			printApplied(cmd.OutOrStdout(), &secrets, applied, dryRun)
 			return nil
 		},
 	}
 	cmd.Flags().StringVarP(&path, "file", "f", "", "the seed file")
 	database.add(cmd.Flags())
 	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8080", "host:port of the running writ dev, when no database is named")
+	secrets.add(cmd.Flags(), "without it they are printed, once")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would change and change nothing")
 	return cmd
 }
 
 // printApplied prints what a seed changed, or would.
-func printApplied(out io.Writer, applied *seed.Applied, dryRun bool) {
+func printApplied(out io.Writer, secrets *secretsFlag, applied *seed.Applied, dryRun bool) {
 	for _, change := range applied.Changes {
 		fmt.Fprintf(out, "%-36s %-36s %s\n", change.Event, change.ID, change.Payload)
 	}
@@ -80,13 +86,6 @@ func printApplied(out io.Writer, applied *seed.Applied, dryRun bool) {
 		fmt.Fprintf(out, "%d changes; nothing was changed (--dry-run)\n", len(applied.Changes))
 	default:
 		fmt.Fprintf(out, "%d changes\n", len(applied.Changes))
-		printGenerated(out, applied)
-	}
-}
-
-// printGenerated prints the secrets that were generated.
-func printGenerated(out io.Writer, applied *seed.Applied) {
-	for _, path := range applied.Generated {
-		fmt.Fprintf(out, "generated, shown once: %s = %s\n", path, applied.Secrets[path])
+		secrets.printGenerated(out, applied)
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,10 +43,16 @@ it can be moved, so that tests need not wait.`,
 		}})
 	}
 	sub("advance DURATION", "Move it, for example by 1h30m", cobra.ExactArgs(1), func(args []string) (clock.Change, error) {
+		if _, err := time.ParseDuration(args[0]); err != nil {
+			return clock.Change{}, fmt.Errorf("%q is not a duration such as 90s, 1h30m or -5m; a day is 24h", args[0])
+		}
 		return clock.Change{Advance: args[0]}, nil
 	})
 	sub("set TIME", "Make it a time (RFC 3339)", cobra.ExactArgs(1), func(args []string) (clock.Change, error) {
 		at, err := time.Parse(time.RFC3339, args[0])
+		if err != nil {
+			err = fmt.Errorf("%q is not a time such as 2030-01-31T12:00:00Z", args[0])
+		}
 		return clock.Change{Set: &at}, err
 	})
 	sub("freeze", "Stop it", cobra.NoArgs, func([]string) (clock.Change, error) { return clock.Change{Frozen: &frozen}, nil })
@@ -61,11 +68,7 @@ func moveClock(cmd *cobra.Command, addr string, change *clock.Change) error {
 		method = http.MethodPost
 		body, _ = json.Marshal(change) // of plain fields
 	}
-	req, err := http.NewRequestWithContext(cmd.Context(), method, "http://"+addr+"/_dev/clock", bytes.NewReader(body))
-	if err != nil {
-		return usageError{fmt.Errorf("--addr: %w", err)}
-	}
-	res, err := (&http.Client{Timeout: 5 * time.Second}).Do(req)
+	res, err := callDev(cmd.Context(), method, addr, body)
 	if err != nil {
 		return err
 	}
@@ -127,4 +130,22 @@ func installationClock(ctx context.Context, database *store.DB, url, addr string
 	}
 	ahead := time.Until(there)
 	return func() time.Time { return time.Now().Add(ahead).UTC().Truncate(time.Microsecond) }, nil
+}
+
+// callDev calls the clock of the writ dev at an address, which serves https (--tls) or http:
+// nothing is sent to a server that does not speak the one that is tried.
+func callDev(ctx context.Context, method, addr string, body []byte) (res *http.Response, err error) {
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // its certificate is its own, and nothing that is sent is secret
+	}}
+	for _, scheme := range []string{"https", "http"} {
+		var req *http.Request
+		if req, err = http.NewRequestWithContext(ctx, method, scheme+"://"+addr+"/_dev/clock", bytes.NewReader(body)); err != nil {
+			return nil, usageError{fmt.Errorf("--addr: %w", err)}
+		}
+		if res, err = client.Do(req); err == nil {
+			return res, nil
+		}
+	}
+	return nil, fmt.Errorf("no writ dev answers at %s: %w", addr, err)
 }

@@ -47,7 +47,7 @@ DIR/credentials.json); without it everything is removed at exit.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
 	d.readable = true
-	d.add(cmd, "127.0.0.1:8080", 0, true, 0)
+	d.add(cmd, "127.0.0.1:8080", 0, true, 0, "public")
 	cmd.Flags().BoolVar(&d.tls, "tls", false, "serve https, with a certificate of its own (DIR/tls.crt) unless one is named")
 	cmd.Flags().StringVar(&d.dataDir, "data-dir", "", "where to keep the database; a temporary folder when empty")
 	cmd.Flags().StringArrayVar(&d.settings, "postgres-setting", nil, "a setting of the private PostgreSQL for this run, name=value, such as shared_preload_libraries=pg_stat_statements; may be repeated")

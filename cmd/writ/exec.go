@@ -54,7 +54,7 @@ for tokens (POST /_dev/login), another time (/_dev/clock) or mishaps (/_dev/faul
 		RunE: func(cmd *cobra.Command, args []string) error { return e.run(cmd.Context(), cmd.OutOrStdout(), args) },
 	}
 	e.readable = true
-	e.add(cmd, "127.0.0.1:0", 0, true, 0)
+	e.add(cmd, "127.0.0.1:0", 0, true, 0, "public")
 	cmd.Flags().SetInterspersed(false)
 	e.logLevel = "warn"
 	cmd.Flags().Lookup("log-level").DefValue = e.logLevel

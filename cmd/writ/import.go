@@ -90,7 +90,7 @@ administrator.`,
 			c := on.transfer(cmd)
 			report, err := c.Import(cmd.Context(), request, upload)
 			if report != nil {
-				if failed := printReport(cmd.OutOrStdout(), report, asJSON); failed != nil {
+				if failed := printReport(cmd.OutOrStdout(), report, err != nil, asJSON); failed != nil {
 					return errors.Join(err, failed)
 				}
 			}
@@ -114,9 +114,9 @@ administrator.`,
 	return cmd
 }
 
-func printReport(out io.Writer, report *transfer.Report, asJSON bool) error {
+func printReport(out io.Writer, report *transfer.Report, failed, asJSON bool) error {
 	if !asJSON {
-		transfer.PrintReport(out, report)
+		transfer.PrintReport(out, report, failed)
 		return nil
 	}
 	text, err := protojson.MarshalOptions{Multiline: true, EmitUnpopulated: true}.Marshal(report)

@@ -118,6 +118,9 @@ after the other, before the next step.
 			return nil, err
 		}
 		defer db.Close()
+		if err := server.CheckMasterKey(cmd.Context(), db, key); err != nil {
+			return nil, err
+		}
 		for _, one := range server.SealedColumns() {
 			n, err := one.Reseal(cmd.Context(), db, key)
 			if err != nil {
@@ -125,7 +128,7 @@ after the other, before the next step.
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%d %s sealed anew\n", n, one.What)
 		}
-		return nil, nil
+		return nil, server.ReleaseMasterKeys(cmd.Context(), db, key)
 	})
 	database.add(reseal.Flags())
 	step("drop", "Take the old key out of the file", func(_ *cobra.Command, key *secret.MasterKey) (*secret.MasterKey, error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/writ-id/writ/impl/core/cell"
 	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/server"
 )
 
@@ -65,6 +67,9 @@ directly, not through a pooler; the role of the source owns the tables.`,
 				}
 				c.Sealer = secret.Sealer(key)
 			}
+			if err := checkKeys(ctx, c); err != nil {
+				return err
+			}
 			for _, s := range server.SealedColumns() {
 				c.Sealed = append(c.Sealed, cell.Sealed{Table: s.Table, Key: s.Key, Bound: s.Bound, Columns: s.Columns})
 			}
@@ -87,6 +92,31 @@ directly, not through a pooler; the role of the source owns the tables.`,
 	flags.DurationVar(&c.Patience, "patience", 30*time.Second, "how long to wait for transactions and deliveries that are under way")
 	master.add(flags)
 	return cmd
+}
+
+// checkKeys says whether the master keys are those of the databases, before anything is sealed
+// by them. A target that nothing sealed anything in yet is claimed by the move.
+func checkKeys(ctx context.Context, c cell.Config) error {
+	ofTarget := server.ClaimMasterKey
+	if c.Rehearse {
+		ofTarget = server.CheckMasterKey
+	}
+	for _, side := range []struct {
+		name, url string
+		sealer    secret.Sealer
+		check     func(context.Context, *store.DB, secret.Sealer) error
+	}{{"--from", c.From, c.Opener, server.CheckMasterKey}, {"--to", c.To, c.Sealer, ofTarget}} {
+		at, err := store.Open(ctx, store.Config{URL: side.url, MaxConns: 1})
+		if err != nil {
+			return fmt.Errorf("%s: %w", side.name, err)
+		}
+		err = side.check(ctx, at, side.sealer)
+		at.Close()
+		if err != nil {
+			return fmt.Errorf("%s: %w", side.name, err)
+		}
+	}
+	return nil
 }
 
 func printMove(out io.Writer, report *cell.Report, rehearsed bool) error {

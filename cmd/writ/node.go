@@ -23,6 +23,7 @@ import (
 	"github.com/writ-id/writ/impl/core/outgoing"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/core/spool"
 	"github.com/writ-id/writ/impl/core/telemetry"
 	"github.com/writ-id/writ/impl/core/throttle"
 	"github.com/writ-id/writ/impl/server"
@@ -52,17 +53,21 @@ type nodeFlags struct {
 	systemUsers         string
 	addressTries        int
 	hashCost            float64
+	transferDir         string
+	transferSpace       int64
 	limits              policy.SearchLimits
 	outgoingAllow       []string
 	outgoingDNS         string
 	tlsCert, tlsKey     string
 	tokenAudience       bool
 	deliveries          delivery.Limits
+	reference           string
 	readable            bool // whether people read the log, even where it is no terminal
 }
 
-func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duration, tokenAudience bool, tries int) {
+func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duration, tokenAudience bool, tries int, reference string) {
 	flags := cmd.Flags()
+	flags.StringVar(&f.reference, "reference", reference, "who may read the API reference at /docs and /, /openapi.json and /proto: public, authenticated (with a token; browsers ask for a personal access token as password), or off")
 	flags.StringVar(&f.addr, "addr", addr, "host:port to listen on; port 0 picks a free one")
 	flags.StringVar(&f.debugAddr, "debug-addr", "", "host:port for pprof, best on loopback; none when empty")
 	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "host:port for GET /metrics, for Prometheus, best on loopback or a private network; none when empty. OpenTelemetry is set by its own variables, OTEL_EXPORTER_OTLP_ENDPOINT for example")
@@ -82,6 +87,8 @@ func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duratio
 	flags.StringVar(&f.tlsKey, "tls-key-file", "", "its private key in PEM")
 	flags.BoolVar(&f.tokenAudience, "accept-token-endpoint-audience", tokenAudience, "accept client assertions whose audience is the token endpoint, as older clients send them, beside the issuer")
 	flags.Float64Var(&f.hashCost, "max-hash-cost", secret.DefaultMaxCost, "how much longer than one of ours a password hash of another system may take to verify; raise it to import costly ones")
+	flags.StringVar(&f.transferDir, "transfer-dir", "", "the folder for what is exported and imported while it is on its way; empty: that for temporary files ($TMPDIR)")
+	flags.Int64Var(&f.transferSpace, "transfer-space", spool.Default, "how many bytes that may be together, of which one instance gets half")
 	flags.Uint32Var(&f.limits.Default, "search-limit", 0, "how many matches a search returns when it does not say; 0: 100")
 	flags.Uint32Var(&f.limits.Max, "max-search-limit", 0, "how many it returns at most; 0: 1000")
 	flags.IntVar(&f.clients, "max-clients", 0, fmt.Sprintf("connections of clients; when there are more, those that were idle longest are closed; 0: %d, less where the system allows fewer open files", server.DefaultMaxClients))
@@ -173,6 +180,10 @@ func (f *nodeFlags) configure(c server.Config) (server.Config, error) {
 	if f.addressTries < 0 {
 		return c, usageError{errors.New("--address-tries: a number from 0 up")}
 	}
+	var known bool
+	if c.Reference, known = server.References[f.reference]; !known {
+		return c, usageError{fmt.Errorf("--reference: %q is not public, authenticated or off", f.reference)}
+	}
 	c.Tries = throttle.Limit{Times: f.addressTries, Per: 10 * time.Minute}
 	if err := f.readSystemUsers(&c); err != nil {
 		return c, usageError{fmt.Errorf("--system-users: %w", err)}
@@ -194,6 +205,9 @@ func (f *nodeFlags) configure(c server.Config) (server.Config, error) {
 	if c.TLS, err = f.certificate(); err != nil {
 		return c, err
 	}
+	if c.Space, err = spool.Open(f.transferDir, f.transferSpace); err != nil {
+		return c, usageError{fmt.Errorf("--transfer-dir, --transfer-space: %w", err)}
+	}
 	c.Now, c.NewID, c.SharedHTTP2, c.DrainDelay, c.MaxClients, c.MaxHashCost = now, newID, f.sharedHTTP2, f.drainDelay, f.maxClients(), f.hashCost
 	if c.Dev != nil {
 		c.Now = c.Dev.Clock.Now
@@ -213,6 +227,9 @@ func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Lis
 // runNode runs a node until ctx ends; ready is called when it takes requests.
 func runNode(ctx context.Context, c server.Config, listener net.Listener, ready func() error) error {
 	heap.Bound()
+	if err := server.ClaimMasterKey(ctx, c.DB, c.Sealer); err != nil {
+		return err
+	}
 	node, err := server.New(c)
 	if err != nil {
 		return err

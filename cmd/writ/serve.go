@@ -47,6 +47,7 @@ type serve struct {
 	nodeFlags
 	database    databaseFlag
 	master      masterKeyFlags
+	secrets     secretsFlag
 	migrate     bool
 	pooler      string
 	connections int
@@ -54,10 +55,11 @@ type serve struct {
 }
 
 func (s *serve) add(cmd *cobra.Command) {
-	s.nodeFlags.add(cmd, ":8080", 5*time.Second, false, 100)
+	s.nodeFlags.add(cmd, ":8080", 5*time.Second, false, 100, "off")
 	s.database.add(cmd.Flags())
 	cmd.Flags().StringVar(&s.pooler, "pooler-url", "", "the same database through a pooler in transaction mode (PgBouncer), for all but migrations and notifications, which stay on --database-url")
 	s.master.add(cmd.Flags())
+	s.secrets.add(cmd.Flags(), "without it such a seed is refused, for what serve prints ends in logs")
 	cmd.Flags().StringVar(&s.external.Scheme, "external-scheme", "https", "http or https, as browsers and clients see it: a part of the issuer")
 	cmd.Flags().StringVar(&s.external.Port, "external-port", "", "the port, if it is not that of the scheme")
 	cmd.Flags().BoolVar(&s.migrate, "migrate", false, "bring the schema up to date first, like: writ migrate up")
@@ -122,11 +124,11 @@ func (s *serve) run(ctx context.Context, out io.Writer) error {
 	defer db.Close()
 	defer stop() // while there is still something to read
 	if p.seed != nil {
-		applied, err := server.ApplySeed(ctx, server.Config{DB: db, Now: now, NewID: newID, Sealer: p.sealer}, p.seed, seed.Config{})
+		applied, err := server.ApplySeed(ctx, server.Config{DB: db, Now: now, NewID: newID, Sealer: p.sealer}, p.seed, seed.Config{Keep: s.secrets.orRefuse})
 		if err != nil {
 			return err
 		}
-		printGenerated(out, applied)
+		s.secrets.printGenerated(out, applied)
 	}
 	return s.serve(ctx, server.Config{DB: db, Logger: p.logger, Sealer: p.sealer, External: s.external}, listener, func() error {
 		p.logger.Info("ready", "addr", listener.Addr().String(), "rs256", rs256.Library())

@@ -13,6 +13,7 @@ import (
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/signing"
 	"github.com/writ-id/writ/impl/core/store"
+	"github.com/writ-id/writ/impl/server"
 )
 
 // signingFlags say whose signing keys a command is about.
@@ -44,6 +45,9 @@ func addSigningKeys(keys *cobra.Command) {
 			defer database.Close()
 			sealer, err := f.master.sealer(false) // to list the keys takes none
 			if err != nil {
+				return err
+			}
+			if err := server.ClaimMasterKey(cmd.Context(), database, sealer); err != nil {
 				return err
 			}
 			id, err := findInstance(cmd.Context(), database, f.instance)

@@ -121,12 +121,12 @@ func TestFeaturesOfTheInstanceWinOverTheSystems(t *testing.T) {
 		want *featurev2.Features // of the instance afterwards
 	}{
 		{"nobody decided", func() *object.SettingDetails { return nil }, &featurev2.Features{
-			MultitenancyResourcesApi: flag(false, nobody), MultitenancySettings: flag(false, nobody), OidcTokenExchange: flag(false, nobody), UserSchema: flag(false, nobody),
+			MultitenancyResourcesApi: flag(true, nobody), MultitenancySettings: flag(true, nobody), OidcTokenExchange: flag(false, nobody), UserSchema: flag(false, nobody),
 		}},
 		{"the system decides two", func() *object.SettingDetails {
 			return as[*featurev2.SetSystemFeaturesResponse](s, s.SystemToken, &featurev2.SetSystemFeaturesRequest{Features: &featurev2.SetFeatures{UserSchema: ptr(true), MultitenancySettings: ptr(false)}}).GetDetails()
 		}, &featurev2.Features{
-			MultitenancyResourcesApi: flag(false, nobody), MultitenancySettings: flag(false, system), OidcTokenExchange: flag(false, nobody), UserSchema: flag(true, system),
+			MultitenancyResourcesApi: flag(true, nobody), MultitenancySettings: flag(false, system), OidcTokenExchange: flag(false, nobody), UserSchema: flag(true, system),
 		}},
 		{"the instance decides otherwise", func() *object.SettingDetails {
 			return must[*featurev2.SetInstanceFeaturesResponse](s, &featurev2.SetInstanceFeaturesRequest{Features: &featurev2.SetFeatures{UserSchema: ptr(false), MultitenancyResourcesApi: ptr(true)}}).GetDetails()
@@ -146,12 +146,12 @@ func TestFeaturesOfTheInstanceWinOverTheSystems(t *testing.T) {
 		{"a reset gives the system's back", func() *object.SettingDetails {
 			return must[*featurev2.ResetInstanceFeaturesResponse](s, &featurev2.ResetInstanceFeaturesRequest{}).GetDetails()
 		}, &featurev2.Features{
-			MultitenancyResourcesApi: flag(false, nobody), MultitenancySettings: flag(true, system), OidcTokenExchange: flag(false, system), UserSchema: flag(true, system),
+			MultitenancyResourcesApi: flag(true, nobody), MultitenancySettings: flag(true, system), OidcTokenExchange: flag(false, system), UserSchema: flag(true, system),
 		}},
 		{"the system's reset leaves nothing", func() *object.SettingDetails {
 			return as[*featurev2.ResetSystemFeaturesResponse](s, s.SystemToken, &featurev2.ResetSystemFeaturesRequest{}).GetDetails()
 		}, &featurev2.Features{
-			MultitenancyResourcesApi: flag(false, nobody), MultitenancySettings: flag(false, nobody), OidcTokenExchange: flag(false, nobody), UserSchema: flag(false, nobody),
+			MultitenancyResourcesApi: flag(true, nobody), MultitenancySettings: flag(true, nobody), OidcTokenExchange: flag(false, nobody), UserSchema: flag(false, nobody),
 		}},
 	} {
 		t.Run(step.name, func(t *testing.T) {

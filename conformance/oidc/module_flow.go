@@ -106,9 +106,9 @@ func responseTypeMissing(r *run) {
 		r.errorPage(a, "response_type", "response type")
 		return
 	}
-	mode := r.mode() // a provider that goes by the client's types knows it; others send what is missing to the query
-	if mode == "fragment" && a.at.Fragment == "" {
-		mode = "query"
+	mode := "query"
+	if r.formPost {
+		mode = "form_post"
 	}
 	r.refused(q, a, mode, "invalid_request", "unsupported_response_type")
 }

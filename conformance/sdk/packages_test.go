@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
@@ -70,7 +69,7 @@ func environment(t *testing.T, proxy string, program command) string {
 	cmd.Env = append(append(os.Environ(), program.env...),
 		"OIDC_ISSUER="+server.Issuer, "WRIT_BASE_URL="+server.Issuer, "WRIT_ADMIN_TOKEN="+server.AdminToken, "CLIENT_ID="+web.ClientID, "CLIENT_SECRET="+web.ClientSecret,
 		"WRIT_TEST_PROXY="+proxy, "WRIT_TEST_RUN="+strconv.FormatInt(time.Now().UnixNano(), 36), "WRIT_TEST_ORG="+server.OrgID,
-		"WRIT_TEST_SERVICE="+server.ServiceUser.ClientID, "WRIT_TEST_SERVICE_SECRET="+server.ServiceUser.ClientSecret, "WRIT_TEST_REFRESH_TOKEN="+refreshToken(t), "WRIT_TEST_DELIVERY="+delivery(t))
+		"WRIT_TEST_SERVICE="+server.ServiceUser.ClientID, "WRIT_TEST_SERVICE_SECRET="+server.ServiceUser.ClientSecret, "WRIT_TEST_REFRESH_TOKEN="+refreshToken(t), "WRIT_TEST_DELIVERIES="+deliveries(t))
 	var said, failed bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &failed
 	if err := cmd.Run(); err != nil {
@@ -103,27 +102,6 @@ func ofTheSystem(t *testing.T) (node, private string) {
 		t.Fatal(err)
 	}
 	return server.Node(t, "--system-users", dir+"/users.yaml").Issuer, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
-}
-
-// delivery is a signed call of a target.
-func delivery(t *testing.T) string {
-	t.Helper()
-	const key, id, body = "whsec_YSBrZXkgdGhhdCBub2JvZHkga25vd3M=", "a-delivery", `{"event_type":"user.human.added","sequence":"7"}`
-	now := strconv.FormatInt(time.Now().Unix(), 10)
-	secret, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(key, "whsec_"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	hash := hmac.New(sha256.New, secret)
-	fmt.Fprintf(hash, "%s.%s.%s", id, now, body)
-	signature := "v1," + base64.StdEncoding.EncodeToString(hash.Sum(nil))
-	text, err := json.Marshal(map[string]any{"body": body, "key": key, "headers": map[string]string{
-		"webhook-id": id, "webhook-timestamp": now, "webhook-signature": signature,
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 // refreshToken signs somebody in.
@@ -336,6 +314,34 @@ func TestPackageForGo(t *testing.T) {
 	}})
 	suite(t, []string{"grpc"}, command{dir: dir + "/app", args: []string{"bin/suite"}})
 	quickstart(t, command{dir: dir + "/app", args: []string{"bin/quickstart"}})
+}
+
+// TestREL109_TheReadmesInstallWhatTheySay runs the first lines of each README in an empty
+// folder, beside a checkout, and imports what they installed.
+func TestREL109_TheReadmesInstallWhatTheySay(t *testing.T) {
+	t.Parallel()
+	venv := `python3 -m venv .venv && PATH="$PWD/.venv/bin:$PATH" && export PIP_DISABLE_PIP_VERSION_CHECK=1` + "\n"
+	for _, test := range []struct{ language, before, after string }{
+		{"go", "go mod init app && cp ../quickstart.go main.go\n", "go build -o app . && test -x app"},
+		{"python", venv, `python -c 'import writ; writ.Client("http://127.0.0.1:1", "t")'`},
+		{"typescript", "npm init -y > /dev/null\n", `node --input-type=module -e 'import { WritClient } from "@writ-id/sdk"; new WritClient({ baseUrl: "http://127.0.0.1:1" })'`},
+	} {
+		t.Run(test.language, func(t *testing.T) {
+			t.Parallel()
+			content, copyTo := packaged(t, test.language)
+			made(t, artifact{"readme-" + test.language, [][]byte{content, []byte(test.before + test.after)}, func(dir string) error {
+				err := errors.Join(copyTo(dir+"/writ/gen/sdk/"+test.language), os.Mkdir(dir+"/app", 0o755))
+				readme := dir + "/writ/gen/sdk/" + test.language + "/README.md"
+				lines, failed := snippet(readme, "sh")
+				if test.language == "go" {
+					quickstart, none := snippet(readme, "go")
+					failed = errors.Join(failed, none, write(dir, "quickstart.go", quickstart))
+				}
+				return errors.Join(err, failed, run(command{dir: dir + "/app", env: []string{"WRIT=" + dir + "/writ"},
+					args: []string{"bash", "-euc", test.before + string(lines) + test.after}}))
+			}})
+		})
+	}
 }
 
 // quickstart runs what a README begins with.

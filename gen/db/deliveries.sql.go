@@ -128,6 +128,25 @@ func (q *Queries) DeleteDeliveryQueue(ctx context.Context, db DBTX, arg DeleteDe
 	return result.RowsAffected(), nil
 }
 
+const endAhead = `-- name: EndAhead :one
+WITH caught AS (SELECT NOT EXISTS (SELECT FROM delivery_ahead a WHERE (a.xid, a.sequence) > ($1::xid8, $2::bigint)) AS up),
+    ended AS (DELETE FROM delivery_ahead a USING caught c WHERE c.up)
+SELECT c.up::bool FROM caught c
+`
+
+type EndAheadParams struct {
+	Xid      uint64 `db:"xid"`
+	Sequence int64  `db:"sequence"`
+}
+
+// Whether the cursor has caught up with all that were ahead; then they are not any more.
+func (q *Queries) EndAhead(ctx context.Context, db DBTX, arg EndAheadParams) (bool, error) {
+	row := db.QueryRow(ctx, endAhead, arg.Xid, arg.Sequence)
+	var c_up bool
+	err := row.Scan(&c_up)
+	return c_up, err
+}
+
 const endAttempts = `-- name: EndAttempts :exec
 UPDATE deliveries d SET state = n.state, dead_reason = n.dead_reason, attempts = d.attempts + n.attempts, all_attempts = d.all_attempts + n.attempts,
     next_attempt = CASE WHEN n.state = 3 THEN n.next_attempt END, change_date = $1::timestamptz
@@ -263,6 +282,30 @@ func (q *Queries) FreeLanes(ctx context.Context, db DBTX, arg FreeLanesParams) (
 	return items, nil
 }
 
+const goAhead = `-- name: GoAhead :exec
+INSERT INTO delivery_ahead (instance_id, xid, sequence)
+SELECT h.instance_id, coalesce(first.xid, $1::xid8), coalesce(first.sequence - 1, $2::bigint)
+FROM (SELECT DISTINCT x.instance_id FROM executions x WHERE x.condition_type = 'event') h
+LEFT JOIN LATERAL (
+    SELECT e.xid, e.sequence FROM events e
+    WHERE $3::bool AND e.instance_id = h.instance_id AND (e.xid, e.sequence) > ($1::xid8, $2::bigint) AND e.aggregate_type = 'execution'
+    ORDER BY e.xid, e.sequence LIMIT 1) first ON true
+ON CONFLICT ON CONSTRAINT delivery_ahead_pkey DO NOTHING
+`
+
+type GoAheadParams struct {
+	Xid      uint64 `db:"xid"`
+	Sequence int64  `db:"sequence"`
+	IsAhead  bool   `db:"is_ahead"`
+}
+
+// Makes the rows of instances that hear events. Whoever begins to while others are ahead does
+// so with the execution.
+func (q *Queries) GoAhead(ctx context.Context, db DBTX, arg GoAheadParams) error {
+	_, err := db.Exec(ctx, goAhead, arg.Xid, arg.Sequence, arg.IsAhead)
+	return err
+}
+
 const hearingInstances = `-- name: HearingInstances :many
 SELECT DISTINCT instance_id FROM executions WHERE condition_type = 'event'
 `
@@ -340,6 +383,31 @@ func (q *Queries) HeldDeliveryQueues(ctx context.Context, db DBTX, leases []stri
 	return items, nil
 }
 
+const instancesAhead = `-- name: InstancesAhead :many
+SELECT a.instance_id, a.xid, a.sequence FROM delivery_ahead a WHERE a.instance_id = ANY ($1::text[])
+`
+
+// How far each of some instances is ahead of the cursor.
+func (q *Queries) InstancesAhead(ctx context.Context, db DBTX, instanceIds []string) ([]DeliveryAhead, error) {
+	rows, err := db.Query(ctx, instancesAhead, instanceIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []DeliveryAhead{}
+	for rows.Next() {
+		var i DeliveryAhead
+		if err := rows.Scan(&i.InstanceID, &i.Xid, &i.Sequence); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const leaseDeliveryQueues = `-- name: LeaseDeliveryQueues :many
 UPDATE delivery_queues q SET leased_by = concat_ws('/', $1::text, q.instance_id, q.target), lease_end = clock_timestamp() + make_interval(secs => $2::float8)
 WHERE (q.instance_id, q.target) IN (
@@ -400,7 +468,7 @@ func (q *Queries) LeaseDeliveryQueues(ctx context.Context, db DBTX, arg LeaseDel
 }
 
 const lockDeliveryCursor = `-- name: LockDeliveryCursor :one
-SELECT c.xid, c.sequence, c.position, c.is_heard, c.version FROM delivery_cursor c WHERE c.instance_id = '' FOR UPDATE
+SELECT c.xid, c.sequence, c.position, c.is_heard, c.version, c.is_ahead FROM delivery_cursor c WHERE c.instance_id = '' FOR UPDATE
 `
 
 type LockDeliveryCursorRow struct {
@@ -409,6 +477,7 @@ type LockDeliveryCursorRow struct {
 	Position int64  `db:"position"`
 	IsHeard  bool   `db:"is_heard"`
 	Version  int64  `db:"version"`
+	IsAhead  bool   `db:"is_ahead"`
 }
 
 // Who holds it is the fan-out. What is to be read goes into statements of their own: this
@@ -422,6 +491,7 @@ func (q *Queries) LockDeliveryCursor(ctx context.Context, db DBTX) (LockDelivery
 		&i.Position,
 		&i.IsHeard,
 		&i.Version,
+		&i.IsAhead,
 	)
 	return i, err
 }
@@ -464,8 +534,25 @@ func (q *Queries) LockDeliveryQueues(ctx context.Context, db DBTX, arg LockDeliv
 	return items, nil
 }
 
+const moveAhead = `-- name: MoveAhead :exec
+UPDATE delivery_ahead a SET xid = n.xid::xid8, sequence = n.sequence
+FROM (SELECT unnest($1::text[]) AS instance_id, unnest($2::text[]) AS xid, unnest($3::bigint[]) AS sequence) n
+WHERE a.instance_id = n.instance_id
+`
+
+type MoveAheadParams struct {
+	InstanceIds []string `db:"instance_ids"`
+	Xids        []string `db:"xids"`
+	Sequences   []int64  `db:"sequences"`
+}
+
+func (q *Queries) MoveAhead(ctx context.Context, db DBTX, arg MoveAheadParams) error {
+	_, err := db.Exec(ctx, moveAhead, arg.InstanceIds, arg.Xids, arg.Sequences)
+	return err
+}
+
 const moveDeliveryCursor = `-- name: MoveDeliveryCursor :exec
-UPDATE delivery_cursor SET xid = $1, sequence = $2, position = $3, is_heard = $4, version = $5 WHERE instance_id = ''
+UPDATE delivery_cursor SET xid = $1, sequence = $2, position = $3, is_heard = $4, version = $5, is_ahead = $6 WHERE instance_id = ''
 `
 
 type MoveDeliveryCursorParams struct {
@@ -474,6 +561,7 @@ type MoveDeliveryCursorParams struct {
 	Position int64  `db:"position"`
 	IsHeard  bool   `db:"is_heard"`
 	Version  int64  `db:"version"`
+	IsAhead  bool   `db:"is_ahead"`
 }
 
 func (q *Queries) MoveDeliveryCursor(ctx context.Context, db DBTX, arg MoveDeliveryCursorParams) error {
@@ -483,6 +571,7 @@ func (q *Queries) MoveDeliveryCursor(ctx context.Context, db DBTX, arg MoveDeliv
 		arg.Position,
 		arg.IsHeard,
 		arg.Version,
+		arg.IsAhead,
 	)
 	return err
 }
@@ -570,6 +659,70 @@ func (q *Queries) QueueDeliveries(ctx context.Context, db DBTX, arg QueueDeliver
 		arg.AreFirst,
 	)
 	return err
+}
+
+const readEventsAhead = `-- name: ReadEventsAhead :many
+SELECT n.instance_id, n.sequence, n.aggregate_type, n.aggregate_id, n.event_type, n.payload, n.creator, n.owner_type, n.owner_id, n.created_at, n.xid, n.client_address, n.traceparent FROM delivery_ahead a CROSS JOIN LATERAL (
+    SELECT e.instance_id, e.sequence, e.aggregate_type, e.aggregate_id, e.event_type, e.payload, e.creator, e.owner_type, e.owner_id, e.created_at, e.xid, e.client_address, e.traceparent FROM events e
+    WHERE e.instance_id = a.instance_id AND (e.xid, e.sequence) > (a.xid, a.sequence) AND (e.xid, e.sequence) > ($1::xid8, $2::bigint)
+        AND e.xid < coalesce((SELECT w.below::xid8 FROM (SELECT unnest($3::bigint[]) AS instance_key, unnest($4::text[]) AS below) w
+            WHERE w.instance_key = event_key(a.instance_id) AND w.below::xid8 < $5::xid8), $5::xid8)
+    ORDER BY e.xid, e.sequence LIMIT $6::int) n
+ORDER BY n.xid, n.sequence LIMIT $7::int
+`
+
+type ReadEventsAheadParams struct {
+	Xid          uint64   `db:"xid"`
+	Sequence     int64    `db:"sequence"`
+	InstanceKeys []int64  `db:"instance_keys"`
+	Belows       []string `db:"belows"`
+	Below        uint64   `db:"below"`
+	Share        int32    `db:"share"`
+	PageLimit    int32    `db:"page_limit"`
+}
+
+// The next events of each instance that hears some, a share of each, those first that wait
+// longest.
+func (q *Queries) ReadEventsAhead(ctx context.Context, db DBTX, arg ReadEventsAheadParams) ([]Event, error) {
+	rows, err := db.Query(ctx, readEventsAhead,
+		arg.Xid,
+		arg.Sequence,
+		arg.InstanceKeys,
+		arg.Belows,
+		arg.Below,
+		arg.Share,
+		arg.PageLimit,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Event{}
+	for rows.Next() {
+		var i Event
+		if err := rows.Scan(
+			&i.InstanceID,
+			&i.Sequence,
+			&i.AggregateType,
+			&i.AggregateID,
+			&i.EventType,
+			&i.Payload,
+			&i.Creator,
+			&i.OwnerType,
+			&i.OwnerID,
+			&i.CreatedAt,
+			&i.Xid,
+			&i.ClientAddress,
+			&i.Traceparent,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const readyDeliveries = `-- name: ReadyDeliveries :many
@@ -769,33 +922,36 @@ func (q *Queries) ReplayDeliveries(ctx context.Context, db DBTX, arg ReplayDeliv
 }
 
 const restartDeliveryCursor = `-- name: RestartDeliveryCursor :exec
-UPDATE delivery_cursor SET xid = pg_snapshot_xmin(pg_current_snapshot()), sequence = 0, version = version + 1 WHERE instance_id = ''
+WITH ahead AS (DELETE FROM delivery_ahead a)
+UPDATE delivery_cursor SET xid = $1::xid8, sequence = 0, is_ahead = false, version = version + 1 WHERE instance_id = ''
 `
 
-func (q *Queries) RestartDeliveryCursor(ctx context.Context, db DBTX) error {
-	_, err := db.Exec(ctx, restartDeliveryCursor)
+func (q *Queries) RestartDeliveryCursor(ctx context.Context, db DBTX, below uint64) error {
+	_, err := db.Exec(ctx, restartDeliveryCursor, below)
 	return err
 }
 
 const skipEvents = `-- name: SkipEvents :one
 WITH first AS (
     SELECT e.xid, e.sequence FROM events e, delivery_cursor c
-    WHERE (e.xid, e.sequence) > (c.xid, c.sequence) AND e.xid < pg_snapshot_xmin(pg_current_snapshot()) AND e.aggregate_type = 'execution'
+    WHERE (e.xid, e.sequence) > (c.xid, c.sequence) AND e.xid < $1::xid8 AND e.aggregate_type = 'execution'
     ORDER BY e.xid, e.sequence LIMIT 1
 )
 UPDATE delivery_cursor c SET
-    xid = coalesce((SELECT f.xid FROM first f), pg_snapshot_xmin(pg_current_snapshot())), sequence = coalesce((SELECT f.sequence - 1 FROM first f), 0),
+    xid = coalesce((SELECT f.xid FROM first f), greatest(c.xid, $1::xid8)), sequence = CASE WHEN EXISTS (SELECT FROM first) THEN (SELECT f.sequence - 1 FROM first f) WHEN c.xid < $1::xid8 THEN 0 ELSE c.sequence END,
+    is_ahead = EXISTS (SELECT FROM executions x WHERE x.condition_type = 'event'),
     is_heard = EXISTS (SELECT FROM first) OR EXISTS (SELECT FROM executions x WHERE x.condition_type = 'event'), version = c.version + 1
 WHERE c.instance_id = '' AND (
-    EXISTS (SELECT FROM events e WHERE (e.xid, e.sequence) > (c.xid, c.sequence) AND e.xid < pg_snapshot_xmin(pg_current_snapshot()))
+    EXISTS (SELECT FROM events e WHERE (e.xid, e.sequence) > (c.xid, c.sequence) AND e.xid < $1::xid8)
     OR EXISTS (SELECT FROM executions x WHERE x.condition_type = 'event'))
 RETURNING c.is_heard
 `
 
 // While nobody hears events, they are passed over up to the first one of an execution,
 // from which on somebody may. An idle system writes nothing. No row: there is nothing new.
-func (q *Queries) SkipEvents(ctx context.Context, db DBTX) (bool, error) {
-	row := db.QueryRow(ctx, skipEvents)
+// An execution may be beyond what can be passed: then its instance goes ahead.
+func (q *Queries) SkipEvents(ctx context.Context, db DBTX, below uint64) (bool, error) {
+	row := db.QueryRow(ctx, skipEvents, below)
 	var is_heard bool
 	err := row.Scan(&is_heard)
 	return is_heard, err
@@ -830,25 +986,28 @@ func (q *Queries) SweepDeliveries(ctx context.Context, db DBTX, arg SweepDeliver
 
 const whyThereAreNoEvents = `-- name: WhyThereAreNoEvents :one
 SELECT EXISTS (SELECT FROM events e WHERE (e.xid, e.sequence) > ($1::xid8, $2::bigint))::bool AS are_held,
+    EXISTS (SELECT FROM events e WHERE (e.xid, e.sequence) > ($1::xid8, $2::bigint) AND e.xid >= $3::xid8)::bool AS are_coming,
     ($1::xid8 > pg_snapshot_xmax(pg_current_snapshot()))::bool AS is_foreign
 `
 
 type WhyThereAreNoEventsParams struct {
 	Xid      uint64 `db:"xid"`
 	Sequence int64  `db:"sequence"`
+	Coming   uint64 `db:"coming"`
 }
 
 type WhyThereAreNoEventsRow struct {
 	AreHeld   bool `db:"are_held"`
+	AreComing bool `db:"are_coming"`
 	IsForeign bool `db:"is_foreign"`
 }
 
-// Whether there are events that a running transaction keeps from being read; and whether
-// there never will be some. Transactions are numbered by the server: when the database was
+// Whether there are events that a running transaction keeps from being read; whether some
+// wait for a further transaction (PassTransaction); and whether there never will be some. Transactions are numbered by the server: when the database was
 // restored into another one, where the cursor stands is no place.
 func (q *Queries) WhyThereAreNoEvents(ctx context.Context, db DBTX, arg WhyThereAreNoEventsParams) (WhyThereAreNoEventsRow, error) {
-	row := db.QueryRow(ctx, whyThereAreNoEvents, arg.Xid, arg.Sequence)
+	row := db.QueryRow(ctx, whyThereAreNoEvents, arg.Xid, arg.Sequence, arg.Coming)
 	var i WhyThereAreNoEventsRow
-	err := row.Scan(&i.AreHeld, &i.IsForeign)
+	err := row.Scan(&i.AreHeld, &i.AreComing, &i.IsForeign)
 	return i, err
 }

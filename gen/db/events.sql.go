@@ -124,12 +124,38 @@ func (q *Queries) CommitOf(ctx context.Context, db DBTX, arg CommitOfParams) (ui
 	return xid, err
 }
 
+const endOfEvents = `-- name: EndOfEvents :one
+SELECT e.sequence, e.created_at, (e.xid >= pg_snapshot_xmax(pg_current_snapshot()))::bool AS is_coming, events_settled($1)::xid8 AS below
+FROM events e WHERE e.instance_id = $1 ORDER BY e.sequence DESC LIMIT 1
+`
+
+type EndOfEventsRow struct {
+	Sequence  int64     `db:"sequence"`
+	CreatedAt time.Time `db:"created_at"`
+	IsComing  bool      `db:"is_coming"`
+	Below     uint64    `db:"below"`
+}
+
+// The newest event, and where those of the instance end that nothing can come before any more:
+// statements after this one may read below it. The newest may wait for a further transaction.
+func (q *Queries) EndOfEvents(ctx context.Context, db DBTX, instanceID string) (EndOfEventsRow, error) {
+	row := db.QueryRow(ctx, endOfEvents, instanceID)
+	var i EndOfEventsRow
+	err := row.Scan(
+		&i.Sequence,
+		&i.CreatedAt,
+		&i.IsComing,
+		&i.Below,
+	)
+	return i, err
+}
+
 const endOfStretch = `-- name: EndOfStretch :one
 SELECT part.xid, part.sequence, count(*) OVER ()::bigint AS n FROM (
     SELECT e.xid, e.sequence FROM events e
     WHERE e.instance_id = $1 AND (e.xid, e.sequence) > ($2::xid8, $3::bigint)
-      AND e.xid < pg_snapshot_xmin(pg_current_snapshot())
-    ORDER BY e.xid, e.sequence LIMIT $4::int
+      AND e.xid < $4::xid8
+    ORDER BY e.xid, e.sequence LIMIT $5::int
 ) part ORDER BY part.xid DESC, part.sequence DESC LIMIT 1
 `
 
@@ -137,6 +163,7 @@ type EndOfStretchParams struct {
 	InstanceID    string `db:"instance_id"`
 	AfterXid      uint64 `db:"after_xid"`
 	AfterSequence int64  `db:"after_sequence"`
+	Below         uint64 `db:"below"`
 	Stretch       int32  `db:"stretch"`
 }
 
@@ -153,11 +180,44 @@ func (q *Queries) EndOfStretch(ctx context.Context, db DBTX, arg EndOfStretchPar
 		arg.InstanceID,
 		arg.AfterXid,
 		arg.AfterSequence,
+		arg.Below,
 		arg.Stretch,
 	)
 	var i EndOfStretchRow
 	err := row.Scan(&i.Xid, &i.Sequence, &i.N)
 	return i, err
+}
+
+const eventBounds = `-- name: EventBounds :many
+SELECT coalesce(b.instance_key, -1)::bigint AS instance_key, b.below::xid8 AS below FROM event_bounds() b
+`
+
+type EventBoundsRow struct {
+	InstanceKey int64  `db:"instance_key"`
+	Below       uint64 `db:"below"`
+}
+
+// Below which transaction no event can appear any more, of everybody and of those who are
+// being written to (sql/migrations/00040_event_order.sql). What it bounds is read by a
+// statement that begins after it (REL-035).
+func (q *Queries) EventBounds(ctx context.Context, db DBTX) ([]EventBoundsRow, error) {
+	rows, err := db.Query(ctx, eventBounds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []EventBoundsRow{}
+	for rows.Next() {
+		var i EventBoundsRow
+		if err := rows.Scan(&i.InstanceKey, &i.Below); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const newestEvent = `-- name: NewestEvent :one
@@ -177,14 +237,19 @@ func (q *Queries) NewestEvent(ctx context.Context, db DBTX, instanceID string) (
 }
 
 const newestSettled = `-- name: NewestSettled :one
-SELECT sequence FROM events WHERE instance_id = $1 AND xid < pg_snapshot_xmin(pg_current_snapshot())
+SELECT sequence FROM events WHERE instance_id = $1 AND xid < $2::xid8
 ORDER BY xid DESC, sequence DESC LIMIT 1
 `
 
+type NewestSettledParams struct {
+	InstanceID string `db:"instance_id"`
+	Below      uint64 `db:"below"`
+}
+
 // The last event behind which nothing can appear any more: what transactions that
 // still run will commit comes after it (REL-035).
-func (q *Queries) NewestSettled(ctx context.Context, db DBTX, instanceID string) (int64, error) {
-	row := db.QueryRow(ctx, newestSettled, instanceID)
+func (q *Queries) NewestSettled(ctx context.Context, db DBTX, arg NewestSettledParams) (int64, error) {
+	row := db.QueryRow(ctx, newestSettled, arg.InstanceID, arg.Below)
 	var sequence int64
 	err := row.Scan(&sequence)
 	return sequence, err
@@ -202,25 +267,40 @@ func (q *Queries) NotifyChange(ctx context.Context, db DBTX) error {
 	return err
 }
 
+const passTransaction = `-- name: PassTransaction :exec
+SELECT pg_current_xact_id()
+`
+
+// An event may have the number of the next transaction to come: what follows it can be read
+// when there was one.
+func (q *Queries) PassTransaction(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, passTransaction)
+	return err
+}
+
 const readEvents = `-- name: ReadEvents :many
 SELECT instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, xid, client_address, traceparent FROM events
 WHERE (xid, sequence) > ($1::xid8, $2::bigint)
-  AND xid < pg_snapshot_xmin(pg_current_snapshot())
+  AND xid < $3::xid8
 ORDER BY xid, sequence
-LIMIT $3::int
+LIMIT $4::int
 `
 
 type ReadEventsParams struct {
 	AfterXid      uint64 `db:"after_xid"`
 	AfterSequence int64  `db:"after_sequence"`
+	Below         uint64 `db:"below"`
 	PageLimit     int32  `db:"page_limit"`
 }
 
-// Every event exactly once, in an order that agrees with commit order: by
-// (xid, sequence), and only those of transactions older than the oldest one
-// still running. What a running transaction will commit comes after (REL-035).
+// Every event exactly once, in an order that agrees with commit order.
 func (q *Queries) ReadEvents(ctx context.Context, db DBTX, arg ReadEventsParams) ([]Event, error) {
-	rows, err := db.Query(ctx, readEvents, arg.AfterXid, arg.AfterSequence, arg.PageLimit)
+	rows, err := db.Query(ctx, readEvents,
+		arg.AfterXid,
+		arg.AfterSequence,
+		arg.Below,
+		arg.PageLimit,
+	)
 	if err != nil {
 		return nil, err
 	}

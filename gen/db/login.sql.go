@@ -287,6 +287,10 @@ FROM (
     UNION ALL
     (SELECT 3, n.id FROM users n WHERE n.instance_id = $1 AND n.email_folded = $4::text AND n.is_email_verified AND n.email_folded <> ''
         AND (n.is_email_proven OR n.org_id = $6::text) LIMIT 2)
+    UNION ALL
+    (SELECT 4, n.id FROM users n JOIN organizations no ON no.instance_id = n.instance_id AND no.id = n.org_id AND no.state = 1
+        WHERE n.instance_id = $1 AND n.username_folded = $4::text AND n.user_type = 1 AND n.state = 1
+        AND ($6::text = '' OR n.org_id = $6) LIMIT 2)
 ) named
 JOIN users u ON u.instance_id = $1 AND u.id = named.id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
@@ -320,7 +324,8 @@ type LoginCandidatesRow struct {
 }
 
 // Who a name can mean to the login: a login name (1), a username of the default
-// organization (2), a verified e-mail address (3), where it counts. Only humans who can
+// organization (2), a verified e-mail address (3), where it counts, a username that nobody else
+// has where the login is for (4). Only humans who can
 // sign in now, and only where the login is restricted to. One statement for every name,
 // so that it takes the same time (SEC-170).
 func (q *Queries) LoginCandidates(ctx context.Context, db DBTX, arg LoginCandidatesParams) ([]LoginCandidatesRow, error) {

@@ -123,6 +123,12 @@ type Delivery struct {
 	Traceparent       string                 `db:"traceparent"`
 }
 
+type DeliveryAhead struct {
+	InstanceID string `db:"instance_id"`
+	Xid        uint64 `db:"xid"`
+	Sequence   int64  `db:"sequence"`
+}
+
 type DeliveryAttempt struct {
 	InstanceID string          `db:"instance_id"`
 	Delivery   string          `db:"delivery"`
@@ -143,6 +149,7 @@ type DeliveryCursor struct {
 	Position   int64  `db:"position"`
 	IsHeard    bool   `db:"is_heard"`
 	Version    int64  `db:"version"`
+	IsAhead    bool   `db:"is_ahead"`
 }
 
 type DeliveryQueue struct {
@@ -303,6 +310,11 @@ type MachineKey struct {
 	Sequence       int64      `db:"sequence"`
 	CreationDate   time.Time  `db:"creation_date"`
 	ChangeDate     time.Time  `db:"change_date"`
+}
+
+type MasterKey struct {
+	ID    int64  `db:"id"`
+	Proof []byte `db:"proof"`
 }
 
 type Membership struct {

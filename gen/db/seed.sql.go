@@ -12,7 +12,8 @@ import (
 )
 
 const eventsOfTransaction = `-- name: EventsOfTransaction :many
-SELECT event_type, aggregate_type, aggregate_id, payload FROM events WHERE xid = pg_current_xact_id() ORDER BY sequence
+SELECT event_type, aggregate_type, aggregate_id, payload FROM events WHERE xid >= pg_current_xact_id()
+    AND pg_xact_status((pg_current_xact_id()::text::bigint + ((xmin::text::bigint - pg_current_xact_id()::text::bigint) & 4294967295))::text::xid8) = 'in progress' ORDER BY sequence
 `
 
 type EventsOfTransactionRow struct {
@@ -22,7 +23,7 @@ type EventsOfTransactionRow struct {
 	Payload       json.RawMessage `db:"payload"`
 }
 
-// The events of this transaction.
+// The events of this transaction, its savepoints included: nobody else's are visible and not over.
 func (q *Queries) EventsOfTransaction(ctx context.Context, db DBTX) ([]EventsOfTransactionRow, error) {
 	rows, err := db.Query(ctx, eventsOfTransaction)
 	if err != nil {

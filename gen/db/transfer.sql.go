@@ -225,14 +225,53 @@ func (q *Queries) EndOperation(ctx context.Context, db DBTX, arg EndOperationPar
 	return result.RowsAffected(), nil
 }
 
-const lockImports = `-- name: LockImports :exec
-SELECT pg_advisory_xact_lock(hashtextextended('import/' || $1::text, 0))
+const importedOrganizations = `-- name: ImportedOrganizations :many
+SELECT o.id, o.name, coalesce(d.domain, '')::text AS domain FROM organizations o
+LEFT JOIN domains d ON d.instance_id = o.instance_id AND d.org_id = o.id AND d.is_primary
+WHERE o.instance_id = $1 AND o.id = ANY ($2::text[]) ORDER BY o.name, o.id
+`
+
+type ImportedOrganizationsParams struct {
+	InstanceID string   `db:"instance_id"`
+	Ids        []string `db:"ids"`
+}
+
+type ImportedOrganizationsRow struct {
+	ID     string `db:"id"`
+	Name   string `db:"name"`
+	Domain string `db:"domain"`
+}
+
+func (q *Queries) ImportedOrganizations(ctx context.Context, db DBTX, arg ImportedOrganizationsParams) ([]ImportedOrganizationsRow, error) {
+	rows, err := db.Query(ctx, importedOrganizations, arg.InstanceID, arg.Ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ImportedOrganizationsRow{}
+	for rows.Next() {
+		var i ImportedOrganizationsRow
+		if err := rows.Scan(&i.ID, &i.Name, &i.Domain); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lockImports = `-- name: LockImports :one
+SELECT pg_try_advisory_xact_lock(hashtextextended('import/' || $1::text, 0))::bool AS is_free
 `
 
 // Imports into an instance are one after the other.
-func (q *Queries) LockImports(ctx context.Context, db DBTX, instanceID string) error {
-	_, err := db.Exec(ctx, lockImports, instanceID)
-	return err
+func (q *Queries) LockImports(ctx context.Context, db DBTX, instanceID string) (bool, error) {
+	row := db.QueryRow(ctx, lockImports, instanceID)
+	var is_free bool
+	err := row.Scan(&is_free)
+	return is_free, err
 }
 
 const longTransaction = `-- name: LongTransaction :exec

@@ -3864,10 +3864,10 @@ type FeatureFlag struct {
 
 // Features Features holds all flags as they apply.
 type Features struct {
-	// MultitenancyResourcesAPI The resource services under /resources/v3alpha.
+	// MultitenancyResourcesAPI The resource services under /resources/v3alpha; on by default.
 	MultitenancyResourcesAPI FeatureFlag `json:"multitenancyResourcesApi"`
 
-	// MultitenancySettings The settings services under /settings/v3alpha.
+	// MultitenancySettings The settings services under /settings/v3alpha; on by default.
 	MultitenancySettings FeatureFlag `json:"multitenancySettings"`
 
 	// OidcTokenExchange The token exchange grant.
@@ -5259,6 +5259,9 @@ type ImportReport struct {
 	// NotCarried What was not carried over, and why; at most 1000 of them.
 	NotCarried []Lost `json:"notCarried"`
 
+	// Organizations The organizations of the outcomes that are there, or would be; at most 1000 of them.
+	Organizations []ImportedOrganization `json:"organizations"`
+
 	// Outcomes What became of the lists, by organization.
 	Outcomes []Outcome `json:"outcomes"`
 
@@ -5297,6 +5300,18 @@ type ImportRequest struct {
 // ImportRequestOnConflict What happens to what is there already: refuse ends the import, skip leaves it as it is, update changes it
 // to what the file says. What is secret and not in the file stays.
 type ImportRequestOnConflict string
+
+// ImportedOrganization ImportedOrganization is what people have to know of an organization to sign in.
+type ImportedOrganization struct {
+	// ID The organization.
+	ID string `json:"id"`
+
+	// Name Its name.
+	Name string `json:"name"`
+
+	// PrimaryDomain Its primary domain: a login name is a username, an @ and this. A username alone will do where nobody else in the instance has it, or where the organization is the default of the instance, and so will a verified address.
+	PrimaryDomain string `json:"primaryDomain"`
+}
 
 // InConditionsFilter InConditionsFilter is met by the executions of a list of conditions.
 type InConditionsFilter struct {
@@ -11854,7 +11869,7 @@ type ClientInterface interface {
 	// What is exported is so at one moment. Not included are what is of the instance itself
 	// (its policies, members and providers), keys of service users and applications, personal
 	// access tokens and passkeys; what else is not carried says the summary at the end. If
-	// something fails when the answer has begun, the connection breaks: a file that is whole
+	// the answer is not read at the rate, the connection breaks: a file that is whole
 	// ends with its summary.
 	//
 	// Takes any type of body and a specified content type.
@@ -11867,7 +11882,7 @@ type ClientInterface interface {
 	// What is exported is so at one moment. Not included are what is of the instance itself
 	// (its policies, members and providers), keys of service users and applications, personal
 	// access tokens and passkeys; what else is not carried says the summary at the end. If
-	// something fails when the answer has begun, the connection breaks: a file that is whole
+	// the answer is not read at the rate, the connection breaks: a file that is whole
 	// ends with its summary.
 	//
 	// Takes a body of the `application/json` content type.
@@ -14768,7 +14783,7 @@ type ClientInterface interface {
 	// Corresponds with PUT /v2/features/instance (the `SetInstanceFeatures` operationId).
 	SetInstanceFeatures(ctx context.Context, params *SetInstanceFeaturesParams, body SetInstanceFeaturesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ResetSystemFeatures Resets all flags of the installation to their default, off
+	// ResetSystemFeatures Resets all flags of the installation to their defaults
 	//
 	// Needs the permission system.feature.delete.
 	//
@@ -15012,7 +15027,7 @@ func (c *Client) GetConfiguration(ctx context.Context, params *GetConfigurationP
 // What is exported is so at one moment. Not included are what is of the instance itself
 // (its policies, members and providers), keys of service users and applications, personal
 // access tokens and passkeys; what else is not carried says the summary at the end. If
-// something fails when the answer has begun, the connection breaks: a file that is whole
+// the answer is not read at the rate, the connection breaks: a file that is whole
 // ends with its summary.
 //
 // Takes any type of body and a specified content type.
@@ -15035,7 +15050,7 @@ func (c *Client) ExportDataWithBody(ctx context.Context, contentType string, bod
 // What is exported is so at one moment. Not included are what is of the instance itself
 // (its policies, members and providers), keys of service users and applications, personal
 // access tokens and passkeys; what else is not carried says the summary at the end. If
-// something fails when the answer has begun, the connection breaks: a file that is whole
+// the answer is not read at the rate, the connection breaks: a file that is whole
 // ends with its summary.
 //
 // Takes a body of the `application/json` content type.
@@ -20976,7 +20991,7 @@ func (c *Client) SetInstanceFeatures(ctx context.Context, params *SetInstanceFea
 	return c.Client.Do(req)
 }
 
-// ResetSystemFeatures Resets all flags of the installation to their default, off
+// ResetSystemFeatures Resets all flags of the installation to their defaults
 //
 // Needs the permission system.feature.delete.
 //
@@ -35303,7 +35318,7 @@ type ClientWithResponsesInterface interface {
 	// What is exported is so at one moment. Not included are what is of the instance itself
 	// (its policies, members and providers), keys of service users and applications, personal
 	// access tokens and passkeys; what else is not carried says the summary at the end. If
-	// something fails when the answer has begun, the connection breaks: a file that is whole
+	// the answer is not read at the rate, the connection breaks: a file that is whole
 	// ends with its summary.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -35316,7 +35331,7 @@ type ClientWithResponsesInterface interface {
 	// What is exported is so at one moment. Not included are what is of the instance itself
 	// (its policies, members and providers), keys of service users and applications, personal
 	// access tokens and passkeys; what else is not carried says the summary at the end. If
-	// something fails when the answer has begun, the connection breaks: a file that is whole
+	// the answer is not read at the rate, the connection breaks: a file that is whole
 	// ends with its summary.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -38407,7 +38422,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /v2/features/instance (the `SetInstanceFeatures` operationId).
 	SetInstanceFeaturesWithResponse(ctx context.Context, params *SetInstanceFeaturesParams, body SetInstanceFeaturesJSONRequestBody, reqEditors ...RequestEditorFn) (*SetInstanceFeaturesAnswer, error)
 
-	// ResetSystemFeaturesWithResponse Resets all flags of the installation to their default, off
+	// ResetSystemFeaturesWithResponse Resets all flags of the installation to their defaults
 	//
 	// Needs the permission system.feature.delete.
 	//
@@ -64337,7 +64352,7 @@ func (c *ClientWithResponses) GetConfigurationWithResponse(ctx context.Context, 
 // What is exported is so at one moment. Not included are what is of the instance itself
 // (its policies, members and providers), keys of service users and applications, personal
 // access tokens and passkeys; what else is not carried says the summary at the end. If
-// something fails when the answer has begun, the connection breaks: a file that is whole
+// the answer is not read at the rate, the connection breaks: a file that is whole
 // ends with its summary.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -64356,7 +64371,7 @@ func (c *ClientWithResponses) ExportDataWithBodyWithResponse(ctx context.Context
 // What is exported is so at one moment. Not included are what is of the instance itself
 // (its policies, members and providers), keys of service users and applications, personal
 // access tokens and passkeys; what else is not carried says the summary at the end. If
-// something fails when the answer has begun, the connection breaks: a file that is whole
+// the answer is not read at the rate, the connection breaks: a file that is whole
 // ends with its summary.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -69271,7 +69286,7 @@ func (c *ClientWithResponses) SetInstanceFeaturesWithResponse(ctx context.Contex
 	return ParseSetInstanceFeaturesAnswer(rsp)
 }
 
-// ResetSystemFeaturesWithResponse Resets all flags of the installation to their default, off
+// ResetSystemFeaturesWithResponse Resets all flags of the installation to their defaults
 //
 // Needs the permission system.feature.delete.
 //

@@ -90,7 +90,7 @@ func TestWhatIsWrongIsFoundAndNothingElse(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.Sealer = other
-		}, "master key", doctor.Fail, "does not open signing keys"},
+		}, "master key", doctor.Fail, "is not the one that seals this database"},
 		{"no master key", func(_ *testing.T, p *patient) { p.Sealer = nil }, "master key", doctor.Warn, "none is given"},
 		{"an exchange of the master key", func(t *testing.T, p *patient) {
 			two, err := p.Sealer.(*secret.MasterKey).Add()

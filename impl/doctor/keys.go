@@ -62,9 +62,13 @@ func (d *doctor) master(ctx context.Context, at *store.DB) {
 		d.warn("master key", "name it: --master-key-file", "none is given, so nothing was opened")
 		return
 	}
+	if err := server.CheckMasterKey(ctx, at, d.Sealer); errors.Is(err, server.ErrForeignKey) {
+		d.fail("master key", "a node with it does not start", "%v", err)
+		return
+	}
 	opened := 0
 	for _, one := range server.SealedColumns() {
-		n, err := one.Open(ctx, at, d.Sealer)
+		n, err := one.Open(ctx, at.Pool, d.Sealer)
 		if err != nil {
 			do := "the key is another than the one it was sealed by: give that of the other nodes"
 			if errors.Is(err, secret.ErrNoKey) {

@@ -83,7 +83,7 @@ func TestSEC311_EveryColumnOfSecretsIsSealedAnew(t *testing.T) {
 	w := newWorld(t)
 	known := []string{ // hashes, and what is no secret
 		"apps.old_secret_hash", "apps.secret_hash", "one_time_codes.hash", "one_time_codes.salt", "personal_access_tokens.token_hash",
-		"sessions.token_hash", "setting_images.content", "used_assertions.hash", "user_codes.hash", "user_codes.salt", "user_metadata.value", "users.old_secret_hash", "users.secret_hash",
+		"sessions.token_hash", "master_keys.proof", "setting_images.content", "used_assertions.hash", "user_codes.hash", "user_codes.salt", "user_metadata.value", "users.old_secret_hash", "users.secret_hash",
 	}
 	rows, err := w.db.Pool.Query(t.Context(), `SELECT table_name || '.' || column_name FROM information_schema.columns JOIN information_schema.tables USING (table_schema, table_name)
 		WHERE table_schema = 'public' AND data_type = 'bytea' AND table_type = 'BASE TABLE'`)

@@ -127,7 +127,7 @@ func TestResponsesAreWhereTheApplicationLooks(t *testing.T) {
 		fragment            bool
 	}{
 		{"web", "bogus", "-", false}, {"web", "id_token", "-", false}, {"web", "id_token", "fragment", true}, {"web", "code", "-", false},
-		{"implicit", "bogus", "-", true}, {"implicit", "code", "-", true}, {"implicit", "code", "query", true}, {"implicit", "id_token", "-", true}, {"implicit", "-", "-", true},
+		{"implicit", "bogus", "-", true}, {"implicit", "code", "-", true}, {"implicit", "code", "query", true}, {"implicit", "id_token", "-", true}, {"implicit", "-", "-", false}, {"implicit", "-", "fragment", true},
 	} {
 		b.open(authorizePath + "?" + w.a.request(test.app, "response_type", test.response, "response_mode", test.mode).Encode())
 		at, err := url.Parse(b.got.Header.Get("Location"))

@@ -142,7 +142,7 @@ func (s *Server) requestOf(ctx context.Context) (request *policy.Request, truste
 	request.Traceparent = telemetry.Valid(request.Traceparent)
 	request.ID = plainID(request.ID, s.NewID)
 	if from, ok := peer.FromContext(ctx); ok {
-		at := s.Proxies.of(from.Addr.String(), request.Host, func(name string) []string { return metadata.ValueFromIncomingContext(ctx, name) })
+		at := s.came(ctx, from.Addr.String(), request.Host, func(name string) []string { return metadata.ValueFromIncomingContext(ctx, name) })
 		request.ClientAddress, request.Host, trusted = at.from, at.host, at.trusted
 	}
 	return request, trusted || s.Dev != nil

@@ -20,9 +20,9 @@ func writeFault(w http.ResponseWriter, refusal *fault.Error) {
 	header.Set("Content-Type", "application/json")
 	switch refusal.Kind {
 	case fault.Unauthenticated:
-		header.Set("WWW-Authenticate", challenge(refusal))
+		header.Add("WWW-Authenticate", challenge(refusal))
 	case fault.Unavailable:
-		header.Set("Retry-After", strconv.Itoa(int(fault.RetryAfter.Seconds())))
+		header.Set("Retry-After", strconv.Itoa(int(refusal.Retry().Seconds())))
 	}
 	w.WriteHeader(refusal.HTTP())
 	// code and message are never empty, and there is always an ErrorInfo.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -81,14 +82,20 @@ func (c strictCodec) Unmarshal(data mem.BufferSlice, v any) error {
 }
 
 // watchHealth keeps the health service in step with readiness until ctx ends.
-func watchHealth(ctx context.Context, s *health.Server, services []string, ready func(context.Context) error) {
+func watchHealth(ctx context.Context, s *health.Server, services []string, ready func(context.Context) error, logger *slog.Logger) {
+	wrong := ""
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
 		status := healthv1.HealthCheckResponse_SERVING
-		if ready(ctx) != nil {
-			status = healthv1.HealthCheckResponse_NOT_SERVING
+		reason := ""
+		if err := ready(ctx); err != nil {
+			status, reason = healthv1.HealthCheckResponse_NOT_SERVING, err.Error()
 		}
+		if reason != wrong && reason != "" {
+			logger.Warn("not ready", "err", reason)
+		}
+		wrong = reason
 		for _, service := range append(services, "") {
 			s.SetServingStatus(service, status)
 		}

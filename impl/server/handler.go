@@ -20,11 +20,15 @@ func (s *Server) serveNowhere(w http.ResponseWriter, r *http.Request) {
 		s.grpc.ServeHTTP(w, r)
 		return
 	}
+	if r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") {
+		s.pages.Nowhere(w, r, s.Reference != ReferenceOff)
+		return
+	}
 	serveUnknown(w, r)
 }
 
 func serveUnknown(w http.ResponseWriter, r *http.Request) {
-	writeFault(w, fault.New(fault.UnknownPath, "PATH_UNKNOWN", "there is nothing at %q; /docs lists the operations", r.URL.Path))
+	writeFault(w, fault.New(fault.UnknownPath, "PATH_UNKNOWN", "there is nothing at %q; the API reference lists the operations", r.URL.Path))
 }
 
 // refuse answers a request with a refusal as the resource API does.
@@ -67,13 +71,13 @@ const readyTimeout = 500 * time.Millisecond
 // ErrDraining is why a server that was told to end is not ready.
 var ErrDraining = errors.New("server: draining")
 
-// Ready reports whether the server can do its work now: it is not draining and
-// the database answers.
+// Ready reports whether the server can do its work now: it is not draining, the database
+// answers, and its master key is that of the database.
 func (s *Server) Ready(ctx context.Context) error {
 	if s.draining.Load() {
 		return ErrDraining
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	return s.DB.Pool.Ping(ctx)
+	return s.holdsKeys(ctx)
 }

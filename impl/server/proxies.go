@@ -67,10 +67,10 @@ func (p *Proxies) of(peer, host string, header func(name string) []string) came 
 	}
 	at.trusted = true
 	if p.Forwarded {
-		p.walk(&at, backwards(header("Forwarded")), readForwarded)
+		p.walk(&at, backwards(header("Forwarded"), true), readForwarded)
 		return at
 	}
-	p.walk(&at, backwards(header("X-Forwarded-For")), func(hop string) (hopInfo, bool) { return hopInfo{client: strings.TrimSpace(hop)}, true })
+	p.walk(&at, backwards(header("X-Forwarded-For"), false), func(hop string) (hopInfo, bool) { return hopInfo{client: strings.TrimSpace(hop)}, true })
 	if hosts := header("X-Forwarded-Host"); len(hosts) == 1 && isHost(hosts[0]) { // a repeated header is no header
 		at.host = hosts[0]
 	}
@@ -103,12 +103,13 @@ func (p *Proxies) walk(at *came, hops iter.Seq[string], read func(string) (hopIn
 	}
 }
 
-// backwards are the elements of the values of a list header, the last first.
-func backwards(values []string) iter.Seq[string] {
+// backwards are the elements of the values of a list header, the last first. Only the header
+// of RFC 7239 has quoted strings.
+func backwards(values []string, quoting bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, value := range slices.Backward(values) {
 			for {
-				before, element := cutLast(value)
+				before, element := cutLast(value, quoting)
 				if !yield(element) {
 					return
 				}
@@ -122,20 +123,22 @@ func backwards(values []string) iter.Seq[string] {
 }
 
 // cutLast returns what is behind the last comma that is in no quoted string, and where
-// that is; -1 when there is none.
-func cutLast(list string) (int, string) {
-	quoted, last := false, -1
-	for i := 0; i < len(list); i++ {
+// that is; -1 when there is none. It reads from the end, which the nearest proxy wrote: a
+// quote that a client left open hides nothing of that.
+func cutLast(list string, quoting bool) (int, string) {
+	quoted := false
+	for i := len(list) - 1; i >= 0; i-- {
 		switch c := list[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
+		case c == '"' && quoting:
+			before := strings.TrimRight(list[:i], `\`)
+			if (i-len(before))%2 == 0 { // it is not escaped
+				quoted = !quoted
+			}
 		case c == ',' && !quoted:
-			last = i
+			return i, list[i+1:]
 		}
 	}
-	return last, list[last+1:]
+	return -1, list
 }
 
 // readForwarded reads an element of the header of RFC 7239: pairs with "=" between ";". A

@@ -68,6 +68,11 @@ func TestSEC186_TheClientIsWhomTheLastTrustedProxyNames(t *testing.T) {
 		{name: "RFC 7239, a comma in quotes", peer: peer, forwarded: true, header: map[string][]string{"Forwarded": {`for=203.0.113.7;ext="a, for=10.0.0.1"`}}, from: "203.0.113.7", host: "asked"},
 		{name: "RFC 7239, hidden", peer: peer, forwarded: true, header: map[string][]string{"Forwarded": {`for=1.1.1.1, for=_hidden`}}, from: "127.0.0.1", host: "asked"},
 		{name: "RFC 7239, twice", peer: peer, forwarded: true, header: map[string][]string{"Forwarded": {`for=1.1.1.1;for=203.0.113.7`}}, from: "127.0.0.1", host: "asked"},
+		{name: "a quote", peer: peer, header: map[string][]string{"X-Forwarded-For": {`", 203.0.113.7`}}, from: "203.0.113.7", host: "asked"},
+		{name: "a quote in a line of its own", peer: peer, header: map[string][]string{"X-Forwarded-For": {`"`, `203.0.113.7`}}, from: "203.0.113.7", host: "asked"},
+		{name: "no address behind a good one", peer: peer, header: map[string][]string{"X-Forwarded-For": {`203.0.113.7, x", 10.1.2.3`}}, from: "10.1.2.3", host: "asked"},
+		{name: "RFC 7239, a quote that a client left open", peer: peer, forwarded: true, header: map[string][]string{"Forwarded": {`for=", for=203.0.113.7;host=a.example`}}, from: "203.0.113.7", host: "a.example"},
+		{name: "RFC 7239, an escaped quote", peer: peer, forwarded: true, header: map[string][]string{"Forwarded": {`for=203.0.113.7;ext="a\", for=10.0.0.1"`}}, from: "203.0.113.7", host: "asked"},
 		{name: "RFC 7239, an open quote", peer: peer, forwarded: true, header: map[string][]string{"Forwarded": {`for="1.1.1.1`}}, from: "127.0.0.1", host: "asked"},
 	} {
 		proxies := behind(t, test.forwarded)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/writ-id/writ/gen/db"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
 )
@@ -44,15 +45,15 @@ const resealBatch = 100
 // Reseal seals all of them anew, by the key that seals now, and returns in how many rows. It
 // may run while nodes do, and again after a failure: a secret that changed since it was read
 // stays, sealed by who changed it.
-func (s *Sealed) Reseal(ctx context.Context, db *store.DB, sealer secret.Sealer) (int, error) {
+func (s *Sealed) Reseal(ctx context.Context, at *store.DB, sealer secret.Sealer) (int, error) {
 	var after []string
 	for done := 0; ; {
-		rows, err := s.read(ctx, db, after)
+		rows, err := s.read(ctx, at.Pool, after)
 		if err != nil || len(rows) == 0 {
 			return done, err
 		}
 		for _, row := range rows {
-			resealed, err := s.reseal(ctx, db, sealer, &row)
+			resealed, err := s.reseal(ctx, at, sealer, &row)
 			if err != nil {
 				return done, fmt.Errorf("%s %s: %w", s.Table, strings.Join(row.key, "/"), err)
 			}
@@ -66,8 +67,8 @@ func (s *Sealed) Reseal(ctx context.Context, db *store.DB, sealer secret.Sealer)
 
 // Open opens some of them, the first that are read, and returns how many it tried: an
 // error means that they are not sealed by this key.
-func (s *Sealed) Open(ctx context.Context, db *store.DB, sealer secret.Sealer) (int, error) {
-	rows, err := s.read(ctx, db, nil)
+func (s *Sealed) Open(ctx context.Context, conn db.DBTX, sealer secret.Sealer) (int, error) {
+	rows, err := s.read(ctx, conn, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -91,7 +92,7 @@ type sealedRow struct {
 }
 
 // read returns the next rows that have something sealed. All names are ours (SealedColumns).
-func (s *Sealed) read(ctx context.Context, db *store.DB, after []string) ([]sealedRow, error) {
+func (s *Sealed) read(ctx context.Context, conn db.DBTX, after []string) ([]sealedRow, error) {
 	var selected, order, filled []string
 	for _, column := range slices.Concat(s.Key, s.Bound) {
 		selected = append(selected, column+"::text")
@@ -110,7 +111,7 @@ func (s *Sealed) read(ctx context.Context, db *store.DB, after []string) ([]seal
 			args = append(args, value)
 		}
 	}
-	found, err := db.Pool.Query(ctx, sql+" ORDER BY "+strings.Join(order, ", ")+fmt.Sprintf(" LIMIT %d", resealBatch), args...)
+	found, err := conn.Query(ctx, sql+" ORDER BY "+strings.Join(order, ", ")+fmt.Sprintf(" LIMIT %d", resealBatch), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +132,7 @@ func (s *Sealed) read(ctx context.Context, db *store.DB, after []string) ([]seal
 }
 
 // reseal seals the secrets of a row anew, each only while it is as it was read.
-func (s *Sealed) reseal(ctx context.Context, db *store.DB, sealer secret.Sealer, row *sealedRow) (bool, error) {
+func (s *Sealed) reseal(ctx context.Context, at *store.DB, sealer secret.Sealer, row *sealedRow) (bool, error) {
 	var keys []string
 	args := []any{nil, nil}
 	for i, column := range s.Key {
@@ -147,7 +148,7 @@ func (s *Sealed) reseal(ctx context.Context, db *store.DB, sealer secret.Sealer,
 			return false, err
 		}
 		args[0], args[1] = again, row.sealed[i]
-		done, err := db.Pool.Exec(ctx, "UPDATE "+s.Table+" SET "+column+" = $1 WHERE "+column+" = $2 AND "+strings.Join(keys, " AND "), args...)
+		done, err := at.Pool.Exec(ctx, "UPDATE "+s.Table+" SET "+column+" = $1 WHERE "+column+" = $2 AND "+strings.Join(keys, " AND "), args...)
 		if err != nil {
 			return false, err
 		}

@@ -35,9 +35,16 @@ func (s *Server) routes(services *Services, contract *reference.Handler) (handle
 	documents.any("/healthz", http.HandlerFunc(s.serveReady))
 	documents.any("/debug/ready", http.HandlerFunc(s.serveReady))
 	documents.any("/schemas/seed.json", http.HandlerFunc(serveSeedSchema))
-	documents.any("/{$}", http.RedirectHandler("/docs", http.StatusFound))
-	for pattern, handler := range contract.Routes() { // /docs, /openapi.json, /proto, …
+	for pattern, handler := range contract.Icons() {
 		documents.any(pattern, handler)
+	}
+	if readers := s.readers(documents); readers != nil {
+		readers.any("/{$}", http.RedirectHandler("/docs", http.StatusFound))
+		for pattern, handler := range contract.Routes() { // /docs, /openapi.json, /proto, …
+			readers.any(pattern, handler)
+		}
+	} else {
+		documents.any("/{$}", http.RedirectHandler("/login", http.StatusFound))
 	}
 	if s.Dev != nil { // the operations of contracts/openapi/dev.yaml
 		dev := &group{table: t, refuse: refuseMethod, steps: []step{s.Dev.only, notStored, s.known, s.receive(maxDevBytes)}}

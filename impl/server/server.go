@@ -34,6 +34,7 @@ import (
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/signing"
+	"github.com/writ-id/writ/impl/core/spool"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/core/telemetry"
 	"github.com/writ-id/writ/impl/core/throttle"
@@ -87,6 +88,8 @@ type Config struct {
 	// TLS is what to serve TLS with; nil when it ends elsewhere. With it net/http
 	// serves HTTP/2, gRPC included.
 	TLS *tls.Config
+	// Reference says who may read the contract.
+	Reference Reference
 	// SharedHTTP2 leaves HTTP/2 to net/http, for reverse proxies that speak h2c
 	// to their backend; gRPC then costs more CPU.
 	SharedHTTP2 bool
@@ -96,6 +99,9 @@ type Config struct {
 	// MaxHashCost is how much work password hashes of other systems may be, as a multiple
 	// of one of ours; 0 is secret.DefaultMaxCost. What a seed holds may be any.
 	MaxHashCost float64
+	// Space is where exports and imports have their bytes; nil is the folder for temporary
+	// files, with the room of spool.Default.
+	Space *spool.Space
 	// MaxClients is how many connections of clients are open at most; those that were
 	// idle longest make room. 0 is DefaultMaxClients.
 	MaxClients int
@@ -236,6 +242,11 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	moving.MaxHashCost = c.MaxHashCost
+	if moving.Space = c.Space; moving.Space == nil {
+		if moving.Space, err = spool.Open("", spool.Default); err != nil {
+			return nil, err
+		}
+	}
 	s.transfers = &transfer.Endpoint{Service: moving, Chain: s.chain, Buckets: &bucket.Store{Out: targets.Out}, Answer: writeAnswer, Refuse: s.refuse}
 	contract, err := published(c.SearchLimits.OrDefault(), c.Dev != nil)
 	if err != nil {
@@ -319,7 +330,7 @@ func newHTTP(handler http.Handler, c Config) *http.Server {
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer s.background(work, stop)()
-	go watchHealth(work, s.health, s.services, s.Ready)
+	go watchHealth(work, s.health, s.services, s.Ready, s.Logger)
 
 	listener = limit(s.Proxies.accept(listener), cmp.Or(s.MaxClients, DefaultMaxClients))
 	failed := make(chan error, 2)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"runtime/debug"
@@ -26,7 +27,7 @@ var (
 // noted gives a request its ID and its access line.
 func (s *Server) noted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
-		from := s.Proxies.of(r.RemoteAddr, r.Host, r.Header.Values)
+		from := s.came(r.Context(), r.RemoteAddr, r.Host, r.Header.Values)
 		asked := r.Host
 		r.Host = from.host
 		w := &exchange{ResponseWriter: answer, host: asked, http1: r.ProtoMajor == 1, request: policy.Request{
@@ -46,6 +47,16 @@ func (s *Server) noted(next http.Handler) http.Handler {
 		header["X-Content-Type-Options"] = nosniff
 		next.ServeHTTP(w, r)
 	})
+}
+
+// came is Proxies.of, with a host that a proxy tells of only if a tenant has it: what a client
+// wrote into a header that its proxy passed on is no host of ours.
+func (s *Server) came(ctx context.Context, peer, host string, header func(name string) []string) came {
+	at := s.Proxies.of(peer, host, header)
+	if at.host != host && s.Dev == nil && !s.chain.Instances.Serves(ctx, at.host) {
+		at.host = host
+	}
+	return at
 }
 
 // recovered answers a request whose handler panicked; calls recover in the chain,
@@ -85,7 +96,7 @@ func plain(nowhere http.Handler) step {
 // found by it.
 func (s *Server) known(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.https() {
+		if s.https() && s.Dev == nil { // a browser would ask other servers of localhost for https too
 			w.Header()["Strict-Transport-Security"] = hsts
 		}
 		next.ServeHTTP(w, r.WithContext(policy.WithRequest(r.Context(), &w.(*exchange).request)))

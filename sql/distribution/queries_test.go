@@ -97,7 +97,7 @@ func TestWhatIsInTheSchemaIsBoundToAnInstance(t *testing.T) {
 	}
 	for what, sql := range map[string]string{
 		"unique without the instance": `SELECT i.indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-			WHERE n.nspname = 'public' AND i.indisunique AND c.relname <> 'goose_db_version' AND NOT EXISTS (
+			WHERE n.nspname = 'public' AND i.indisunique AND c.relname NOT IN ('goose_db_version', 'master_keys') AND NOT EXISTS (
 				SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum = ANY (i.indkey) AND a.attname = CASE WHEN c.relname = 'instances' THEN 'id' ELSE 'instance_id' END)`,
 		"referring without the instance": `SELECT k.conname FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
 			WHERE k.contype = 'f' AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum = ANY (k.conkey) AND a.attname IN ('instance_id', 'of_instance'))`,

@@ -1,7 +1,7 @@
 package distribution
 
 // Undistributed are the tables that belong to no instance.
-var Undistributed = []string{"goose_db_version"}
+var Undistributed = []string{"goose_db_version", "master_keys"}
 
 // Why statements are of all instances.
 const (
@@ -17,7 +17,7 @@ const (
 var System = map[string]string{
 	"InstanceByDomain": route, "FirstInstances": route, "PrimaryDomains": route,
 
-	"SkipEvents": reader, "WhyThereAreNoEvents": reader, "HearingInstances": reader, "ReadEvents": reader,
+	"SkipEvents": reader, "WhyThereAreNoEvents": reader, "HearingInstances": reader, "ReadEvents": reader, "GoAhead": reader, "ReadEventsAhead": reader, "EndAhead": reader, "RestartDeliveryCursor": reader,
 
 	"LeaseDeliveryQueues": worker, "RenewDeliveryLeases": worker, "HeldDeliveryQueues": worker, "TakeMessages": worker,
 	"InstanceIDs": worker, "InstancesWithKeys": worker, "InstancesWithRetention": worker, "AbandonedRegistration": worker,

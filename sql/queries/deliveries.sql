@@ -1,36 +1,78 @@
 -- name: LockDeliveryCursor :one
 -- Who holds it is the fan-out. What is to be read goes into statements of their own: this
 -- one may have waited for the lock, and sees what there was before.
-SELECT c.xid, c.sequence, c.position, c.is_heard, c.version FROM delivery_cursor c WHERE c.instance_id = '' FOR UPDATE;
+SELECT c.xid, c.sequence, c.position, c.is_heard, c.version, c.is_ahead FROM delivery_cursor c WHERE c.instance_id = '' FOR UPDATE;
 
 -- name: SkipEvents :one
 -- While nobody hears events, they are passed over up to the first one of an execution,
 -- from which on somebody may. An idle system writes nothing. No row: there is nothing new.
+-- An execution may be beyond what can be passed: then its instance goes ahead.
 WITH first AS (
     SELECT e.xid, e.sequence FROM events e, delivery_cursor c
-    WHERE (e.xid, e.sequence) > (c.xid, c.sequence) AND e.xid < pg_snapshot_xmin(pg_current_snapshot()) AND e.aggregate_type = 'execution'
+    WHERE (e.xid, e.sequence) > (c.xid, c.sequence) AND e.xid < @below::xid8 AND e.aggregate_type = 'execution'
     ORDER BY e.xid, e.sequence LIMIT 1
 )
 UPDATE delivery_cursor c SET
-    xid = coalesce((SELECT f.xid FROM first f), pg_snapshot_xmin(pg_current_snapshot())), sequence = coalesce((SELECT f.sequence - 1 FROM first f), 0),
+    xid = coalesce((SELECT f.xid FROM first f), greatest(c.xid, @below::xid8)), sequence = CASE WHEN EXISTS (SELECT FROM first) THEN (SELECT f.sequence - 1 FROM first f) WHEN c.xid < @below::xid8 THEN 0 ELSE c.sequence END,
+    is_ahead = EXISTS (SELECT FROM executions x WHERE x.condition_type = 'event'),
     is_heard = EXISTS (SELECT FROM first) OR EXISTS (SELECT FROM executions x WHERE x.condition_type = 'event'), version = c.version + 1
 WHERE c.instance_id = '' AND (
-    EXISTS (SELECT FROM events e WHERE (e.xid, e.sequence) > (c.xid, c.sequence) AND e.xid < pg_snapshot_xmin(pg_current_snapshot()))
+    EXISTS (SELECT FROM events e WHERE (e.xid, e.sequence) > (c.xid, c.sequence) AND e.xid < @below::xid8)
     OR EXISTS (SELECT FROM executions x WHERE x.condition_type = 'event'))
 RETURNING c.is_heard;
 
 -- name: RestartDeliveryCursor :exec
-UPDATE delivery_cursor SET xid = pg_snapshot_xmin(pg_current_snapshot()), sequence = 0, version = version + 1 WHERE instance_id = '';
+WITH ahead AS (DELETE FROM delivery_ahead a)
+UPDATE delivery_cursor SET xid = @below::xid8, sequence = 0, is_ahead = false, version = version + 1 WHERE instance_id = '';
 
 -- name: MoveDeliveryCursor :exec
-UPDATE delivery_cursor SET xid = @xid, sequence = @sequence, position = @position, is_heard = @is_heard, version = @version WHERE instance_id = '';
+UPDATE delivery_cursor SET xid = @xid, sequence = @sequence, position = @position, is_heard = @is_heard, version = @version, is_ahead = @is_ahead WHERE instance_id = '';
 
 -- name: WhyThereAreNoEvents :one
--- Whether there are events that a running transaction keeps from being read; and whether
--- there never will be some. Transactions are numbered by the server: when the database was
+-- Whether there are events that a running transaction keeps from being read; whether some
+-- wait for a further transaction (PassTransaction); and whether there never will be some. Transactions are numbered by the server: when the database was
 -- restored into another one, where the cursor stands is no place.
 SELECT EXISTS (SELECT FROM events e WHERE (e.xid, e.sequence) > (@xid::xid8, @sequence::bigint))::bool AS are_held,
+    EXISTS (SELECT FROM events e WHERE (e.xid, e.sequence) > (@xid::xid8, @sequence::bigint) AND e.xid >= @coming::xid8)::bool AS are_coming,
     (@xid::xid8 > pg_snapshot_xmax(pg_current_snapshot()))::bool AS is_foreign;
+
+-- name: InstancesAhead :many
+-- How far each of some instances is ahead of the cursor.
+SELECT a.instance_id, a.xid, a.sequence FROM delivery_ahead a WHERE a.instance_id = ANY (@instance_ids::text[]);
+
+-- name: GoAhead :exec
+-- Makes the rows of instances that hear events. Whoever begins to while others are ahead does
+-- so with the execution.
+INSERT INTO delivery_ahead (instance_id, xid, sequence)
+SELECT h.instance_id, coalesce(first.xid, @xid::xid8), coalesce(first.sequence - 1, @sequence::bigint)
+FROM (SELECT DISTINCT x.instance_id FROM executions x WHERE x.condition_type = 'event') h
+LEFT JOIN LATERAL (
+    SELECT e.xid, e.sequence FROM events e
+    WHERE @is_ahead::bool AND e.instance_id = h.instance_id AND (e.xid, e.sequence) > (@xid::xid8, @sequence::bigint) AND e.aggregate_type = 'execution'
+    ORDER BY e.xid, e.sequence LIMIT 1) first ON true
+ON CONFLICT ON CONSTRAINT delivery_ahead_pkey DO NOTHING;
+
+-- name: ReadEventsAhead :many
+-- The next events of each instance that hears some, a share of each, those first that wait
+-- longest.
+SELECT n.* FROM delivery_ahead a CROSS JOIN LATERAL (
+    SELECT e.* FROM events e
+    WHERE e.instance_id = a.instance_id AND (e.xid, e.sequence) > (a.xid, a.sequence) AND (e.xid, e.sequence) > (@xid::xid8, @sequence::bigint)
+        AND e.xid < coalesce((SELECT w.below::xid8 FROM (SELECT unnest(@instance_keys::bigint[]) AS instance_key, unnest(@belows::text[]) AS below) w
+            WHERE w.instance_key = event_key(a.instance_id) AND w.below::xid8 < @below::xid8), @below::xid8)
+    ORDER BY e.xid, e.sequence LIMIT @share::int) n
+ORDER BY n.xid, n.sequence LIMIT @page_limit::int;
+
+-- name: MoveAhead :exec
+UPDATE delivery_ahead a SET xid = n.xid::xid8, sequence = n.sequence
+FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@xids::text[]) AS xid, unnest(@sequences::bigint[]) AS sequence) n
+WHERE a.instance_id = n.instance_id;
+
+-- name: EndAhead :one
+-- Whether the cursor has caught up with all that were ahead; then they are not any more.
+WITH caught AS (SELECT NOT EXISTS (SELECT FROM delivery_ahead a WHERE (a.xid, a.sequence) > (@xid::xid8, @sequence::bigint)) AS up),
+    ended AS (DELETE FROM delivery_ahead a USING caught c WHERE c.up)
+SELECT c.up::bool FROM caught c;
 
 -- name: HearingInstances :many
 SELECT DISTINCT instance_id FROM executions WHERE condition_type = 'event';

@@ -11,15 +11,30 @@ SELECT unnest(@instance_ids::text[]), unnest(@aggregate_types::text[]), unnest(@
 -- name: NewestEvent :one
 SELECT sequence, created_at FROM events WHERE instance_id = @instance_id ORDER BY sequence DESC LIMIT 1;
 
+-- name: EndOfEvents :one
+-- The newest event, and where those of the instance end that nothing can come before any more:
+-- statements after this one may read below it. The newest may wait for a further transaction.
+SELECT e.sequence, e.created_at, (e.xid >= pg_snapshot_xmax(pg_current_snapshot()))::bool AS is_coming, events_settled(@instance_id)::xid8 AS below
+FROM events e WHERE e.instance_id = @instance_id ORDER BY e.sequence DESC LIMIT 1;
+
+-- name: EventBounds :many
+-- Below which transaction no event can appear any more, of everybody and of those who are
+-- being written to (sql/migrations/00040_event_order.sql). What it bounds is read by a
+-- statement that begins after it (REL-035).
+SELECT coalesce(b.instance_key, -1)::bigint AS instance_key, b.below::xid8 AS below FROM event_bounds() b;
+
 -- name: ReadEvents :many
--- Every event exactly once, in an order that agrees with commit order: by
--- (xid, sequence), and only those of transactions older than the oldest one
--- still running. What a running transaction will commit comes after (REL-035).
+-- Every event exactly once, in an order that agrees with commit order.
 SELECT * FROM events
 WHERE (xid, sequence) > (@after_xid::xid8, @after_sequence::bigint)
-  AND xid < pg_snapshot_xmin(pg_current_snapshot())
+  AND xid < @below::xid8
 ORDER BY xid, sequence
 LIMIT @page_limit::int;
+
+-- name: PassTransaction :exec
+-- An event may have the number of the next transaction to come: what follows it can be read
+-- when there was one.
+SELECT pg_current_xact_id();
 
 -- name: NotifyChange :exec
 -- Tells every node, when the transaction commits, to drop what it remembers of
@@ -35,7 +50,7 @@ SELECT set_config('writ.actor', @actor::text, true), set_config('writ.now', @now
 -- name: NewestSettled :one
 -- The last event behind which nothing can appear any more: what transactions that
 -- still run will commit comes after it (REL-035).
-SELECT sequence FROM events WHERE instance_id = @instance_id AND xid < pg_snapshot_xmin(pg_current_snapshot())
+SELECT sequence FROM events WHERE instance_id = @instance_id AND xid < @below::xid8
 ORDER BY xid DESC, sequence DESC LIMIT 1;
 
 -- name: CommitOf :one
@@ -55,6 +70,6 @@ SELECT later.xid FROM (
 SELECT part.xid, part.sequence, count(*) OVER ()::bigint AS n FROM (
     SELECT e.xid, e.sequence FROM events e
     WHERE e.instance_id = @instance_id AND (e.xid, e.sequence) > (@after_xid::xid8, @after_sequence::bigint)
-      AND e.xid < pg_snapshot_xmin(pg_current_snapshot())
+      AND e.xid < @below::xid8
     ORDER BY e.xid, e.sequence LIMIT @stretch::int
 ) part ORDER BY part.xid DESC, part.sequence DESC LIMIT 1;

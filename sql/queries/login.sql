@@ -29,7 +29,8 @@ WHERE instance_id = @instance_id AND id = @id AND expiration_date < @due::timest
 
 -- name: LoginCandidates :many
 -- Who a name can mean to the login: a login name (1), a username of the default
--- organization (2), a verified e-mail address (3), where it counts. Only humans who can
+-- organization (2), a verified e-mail address (3), where it counts, a username that nobody else
+-- has where the login is for (4). Only humans who can
 -- sign in now, and only where the login is restricted to. One statement for every name,
 -- so that it takes the same time (SEC-170).
 SELECT named.rank::int AS rank, u.id, u.org_id::text AS org_id, u.display_name, u.preferred_language,
@@ -42,6 +43,10 @@ FROM (
     UNION ALL
     (SELECT 3, n.id FROM users n WHERE n.instance_id = @instance_id AND n.email_folded = @name_folded::text AND n.is_email_verified AND n.email_folded <> ''
         AND (n.is_email_proven OR n.org_id = @only_org::text) LIMIT 2)
+    UNION ALL
+    (SELECT 4, n.id FROM users n JOIN organizations no ON no.instance_id = n.instance_id AND no.id = n.org_id AND no.state = 1
+        WHERE n.instance_id = @instance_id AND n.username_folded = @name_folded::text AND n.user_type = 1 AND n.state = 1
+        AND (@only_org::text = '' OR n.org_id = @only_org) LIMIT 2)
 ) named
 JOIN users u ON u.instance_id = @instance_id AND u.id = named.id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id

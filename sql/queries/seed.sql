@@ -15,8 +15,9 @@ SELECT id FROM organizations WHERE instance_id = @instance_id AND name = @name;
 SELECT id, token_hash, expiration_date FROM personal_access_tokens WHERE instance_id = @instance_id AND user_id = @user_id AND name = @name;
 
 -- name: EventsOfTransaction :many
--- The events of this transaction.
-SELECT event_type, aggregate_type, aggregate_id, payload FROM events WHERE xid = pg_current_xact_id() ORDER BY sequence;
+-- The events of this transaction, its savepoints included: nobody else's are visible and not over.
+SELECT event_type, aggregate_type, aggregate_id, payload FROM events WHERE xid >= pg_current_xact_id()
+    AND pg_xact_status((pg_current_xact_id()::text::bigint + ((xmin::text::bigint - pg_current_xact_id()::text::bigint) & 4294967295))::text::xid8) = 'in progress' ORDER BY sequence;
 
 -- name: UserByUsername :one
 SELECT id FROM users WHERE instance_id = @instance_id AND org_id IS NOT DISTINCT FROM sqlc.narg(org_id) AND username_folded = @username_folded;

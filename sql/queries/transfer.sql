@@ -16,9 +16,9 @@ SELECT b.kind::text AS kind, b.org_id::text AS org_id, count(*) AS count FROM (
     UNION ALL SELECT 'appKeys', a.org_id FROM app_keys a WHERE a.instance_id = @instance_id
 ) b WHERE b.org_id = ANY (@org_ids::text[]) GROUP BY 1, 2 ORDER BY 1, 2;
 
--- name: LockImports :exec
+-- name: LockImports :one
 -- Imports into an instance are one after the other.
-SELECT pg_advisory_xact_lock(hashtextextended('import/' || @instance_id::text, 0));
+SELECT pg_try_advisory_xact_lock(hashtextextended('import/' || @instance_id::text, 0))::bool AS is_free;
 
 -- name: LongTransaction :exec
 -- One of much work, whose statements are planned for what there is and may take long. Plans
@@ -70,3 +70,8 @@ WITH gone AS (
     DELETE FROM operation_chunks c USING gone g WHERE c.instance_id = g.instance_id AND c.operation_id = g.id
 )
 DELETE FROM operations o WHERE o.expiration_date < @now AND o.state <> 1;
+
+-- name: ImportedOrganizations :many
+SELECT o.id, o.name, coalesce(d.domain, '')::text AS domain FROM organizations o
+LEFT JOIN domains d ON d.instance_id = o.instance_id AND d.org_id = o.id AND d.is_primary
+WHERE o.instance_id = @instance_id AND o.id = ANY (@ids::text[]) ORDER BY o.name, o.id;

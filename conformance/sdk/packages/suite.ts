@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { all } from "./examples.js";
 import {
   ApiError, ConnectionError, OAuthError, Search, TargetFieldName, TextFilterMethod, TimeoutError, WritClient, clientCredentials, inSeconds, isReason,
-  SignatureError, keyFile, refreshToken, seconds, systemUser, verifyWebhook, type EventPayload, type Target, type WritClientOptions,
+  SignatureError, keyFile, refreshToken, seconds, systemUser, WebhookVerifier, type EventPayload, type Target, type WritClientOptions,
 } from "@writ-id/sdk";
 
 const env = (name: string): string => process.env[name] ?? assert.fail(`${name} is missing`);
@@ -206,11 +206,24 @@ const steps: Record<string, () => Promise<void>> = {
     assert.deepEqual([seen, status], [[traceparent], 200]);
   },
   async webhook() {
-    const { body, headers, key } = JSON.parse(env("WRIT_TEST_DELIVERY")) as { body: string; headers: Record<string, string>; key: string };
-    const event: EventPayload = await verifyWebhook(body, headers, ["whsec_b3RoZXI=", key]);
-    assert.equal(event.event_type, "user.human.added");
-    await thrown(SignatureError, verifyWebhook(`${body} `, new Headers(headers), key));
-    await thrown(SignatureError, verifyWebhook(body, { ...headers, "webhook-timestamp": "1" }, key));
+    type Delivery = { name: string; keys: string[]; body: string; headers: Record<string, string>; want: string };
+    const deliveries = JSON.parse(env("WRIT_TEST_DELIVERIES")) as Delivery[];
+    assert.ok(deliveries.length > 0);
+    for (const { name, keys, body, headers, want } of deliveries) {
+      if (want === "key") {
+        assert.throws(() => new WebhookVerifier(keys), TypeError, name);
+        continue;
+      }
+      const verifier = new WebhookVerifier(keys);
+      if (want === "signature") {
+        await thrown(SignatureError, verifier.verify(body, headers));
+        continue;
+      }
+      const event: EventPayload = await verifier.verify(new TextEncoder().encode(body), headers);
+      assert.equal(event.event_type, "user.human.added", name);
+      await verifier.verify(body, new Headers(headers));
+    }
+    assert.throws(() => new WebhookVerifier(""), TypeError);
   },
   async "export and import"() {
     const file = await client.administration.exportData({ org_ids: [env("WRIT_TEST_ORG")], response_output: true });

@@ -153,6 +153,7 @@ type schema struct {
 	Not                  *schema         `json:"not,omitempty"`
 	ExactlyOneOf         [][]string      `json:"x-exactly-one-of,omitempty"`
 	AtMostOneOf          [][]string      `json:"x-at-most-one-of,omitempty"`
+	EmptyIsAbsent        bool            `json:"x-empty-is-absent,omitempty"` // sending its zero value says the same as leaving it out
 	Example              any             `json:"example,omitempty"`
 }
 

@@ -35,6 +35,8 @@ func (g *generator) message(m protoreflect.MessageDescriptor, at place, out []pr
 		case f.ContainingOneof() != nil && !f.ContainingOneof().IsSynthetic():
 		case refused[string(f.Name())], at == inAnswer && alwaysWritten(f):
 			s.Required = append(s.Required, f.JSONName())
+		case !f.HasPresence() && !f.IsList() && !f.IsMap():
+			s.Properties[len(s.Properties)-1].value.EmptyIsAbsent = true
 		}
 	}
 	g.oneofs(m, s)

@@ -107,4 +107,6 @@ type schema struct {
 	Additional   json.RawMessage   `json:"additionalProperties"`
 	ExactlyOneOf [][]string        `json:"x-exactly-one-of"`
 	AtMostOneOf  [][]string        `json:"x-at-most-one-of"`
+	// Zero and absent say the same of a property.
+	EmptyIsAbsent bool `json:"x-empty-is-absent"`
 }

@@ -66,7 +66,7 @@ func exportedType(name string) string { return strings.ReplaceAll(name, "Ids", "
 
 // goOptional says whether a field is a pointer: what is left out is not what is zero.
 func goOptional(f *field) bool {
-	return !f.Required && !slices.Contains([]string{"list", "map", "object", "any", "bytes"}, f.Type.Kind)
+	return !f.Required && !f.EmptyIsAbsent && !slices.Contains([]string{"list", "map", "object", "any", "bytes"}, f.Type.Kind)
 }
 
 func goTypes(m *model) string {
@@ -177,7 +177,7 @@ func goCall(t *text, s *service, c *call) {
 		sent = append(sent, "args: []string{"+strings.Join(names, ", ")+"}")
 	}
 	if len(c.Query) > 0 {
-		sent = append(sent, "params: params.params()")
+		sent = append(sent, fmt.Sprintf("takes: %q", name+"Params"))
 	}
 	switch {
 	case c.Body == nil:
@@ -213,8 +213,7 @@ func goIterator(t *text, s *service, c *call, params string) {
 	all := "All" + strings.TrimPrefix(strings.TrimPrefix(exported(c.Name), "Search"), "List")
 	t.line("// %s calls %s page by page, and goes on until the end or the first error.", all, exported(c.Name))
 	t.line("func (s *%sService) %s(%s) iter.Seq2[*%s, error] {", goService(s), all, params, goType(c.Item))
-	t.line("\tpage := %sParams{}\n\tif params != nil {\n\t\tpage = *params\n\t}", exported(c.Name))
-	t.line("\treturn pages(page, func(page *%sParams) ([]%s, bool, error) {", exported(c.Name), goType(c.Item))
+	t.line("\treturn pages(paramsAmong[%[1]sParams](opts), func(page *%[1]sParams) ([]%s, bool, error) {", exported(c.Name), goType(c.Item))
 	var arguments []string
 	for _, p := range c.PathParams {
 		arguments = append(arguments, goParam(p))
@@ -222,7 +221,7 @@ func goIterator(t *text, s *service, c *call, params string) {
 	if c.Body != nil {
 		arguments = append(arguments, c.Body.Name)
 	}
-	t.line("\t\treply, err := s.%s(ctx, %s, opts...)", exported(c.Name), strings.Join(append(arguments, "page"), ", "))
+	t.line("\t\treply, err := s.%s(%s)", exported(c.Name), strings.Join(append(append([]string{"ctx"}, arguments...), "append(opts[:len(opts):len(opts)], page)..."), ", "))
 	t.line("\t\tif err != nil {\n\t\t\treturn nil, false, err\n\t\t}")
 	if c.Follows {
 		t.line("\t\tif page.After != nil {\n\t\t\tpage.After = &reply.Details.Position\n\t\t} else {")
@@ -255,13 +254,12 @@ func goArguments(t *text, c *call) string {
 	}
 	if len(c.Query) > 0 {
 		name := exported(c.Name) + "Params"
-		all = append(all, "params *"+name)
-		t.line("// %s are what %s may be told besides; nil is the same as empty.\ntype %s struct {", name, exported(c.Name), name)
+		t.line("// %s is the option of %s that holds the parameters of its query.\ntype %s struct {", name, exported(c.Name), name)
 		for _, p := range c.Query {
 			t.WriteString(wrapped("\t// ", p.Doc, 110))
 			t.line("\t%s %s", exported(p.Name), goParamType(c, p))
 		}
-		t.line("}\n\nfunc (p *%s) params() []param {\n\tif p == nil {\n\t\treturn nil\n\t}\n\treturn []param{", name)
+		t.line("}\n\nfunc (p *%s) apply(s *settings) {\n\tif p == nil {\n\t\treturn\n\t}\n\ts.paramsOf, s.params = %q, []param{", name, name)
 		for _, p := range c.Query {
 			t.line("\t\t{%q, %q, p.%s},", p.In, p.Wire, exported(p.Name))
 		}
@@ -297,7 +295,7 @@ func goExamples(m *model) string {
 				arguments = append(arguments, goBody(m, c))
 			}
 			if len(c.Query) > 0 {
-				arguments = append(arguments, goQuery(c))
+				arguments = append(arguments, goQuery(c)...)
 			}
 			call := fmt.Sprintf("client.%s.%s(%s)", goService(s), name, strings.Join(arguments, ", "))
 			if c.Result == nil {
@@ -331,7 +329,7 @@ func goModule(m *model) string {
 	return "github.com/writ-id/writ/gen/sdk/go/v" + major
 }
 
-func goQuery(c *call) string {
+func goQuery(c *call) []string {
 	var set []string
 	for _, p := range c.Query {
 		switch p.Wire {
@@ -342,9 +340,9 @@ func goQuery(c *call) string {
 		}
 	}
 	if len(set) == 0 {
-		return "nil"
+		return nil
 	}
-	return "&writ." + exported(c.Name) + "Params{" + strings.Join(set, ", ") + "}"
+	return []string{"&writ." + exported(c.Name) + "Params{" + strings.Join(set, ", ") + "}"}
 }
 
 func goBody(m *model, c *call) string {
@@ -371,7 +369,10 @@ func goLiteral(m *model, r *ref, value json.RawMessage) string {
 			if goOptional(of) && of.Type.Kind == "message" {
 				text = "&" + text
 			} else if goOptional(of) {
-				text = "writ.Ptr(" + text + ")"
+				if kind := of.Type.Kind; kind != "string" && kind != "boolean" && kind != "integer" && !strings.HasPrefix(text, "writ.") {
+					text = goType(of.Type) + "(" + text + ")" // a constant of another type
+				}
+				text = "new(" + text + ")"
 			}
 			set = append(set, exported(f.name)+": "+text)
 		}

@@ -114,7 +114,7 @@ func constantFiles(m *model) (map[string][]byte, error) {
 			return err
 		}
 		var out bytes.Buffer
-		err = parsed.Execute(&out, map[string]string{"Version": m.Version, "PythonVersion": pythonVersion(m.Version), "GoModule": goModule(m)})
+		err = parsed.Execute(&out, map[string]string{"Version": m.Version, "PythonVersion": pythonVersion(m.Version), "GoModule": goModule(m), "GoVersion": "v" + m.Version})
 		files[strings.TrimPrefix(path, "_package/")] = out.Bytes()
 		return err
 	})

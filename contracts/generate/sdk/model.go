@@ -72,7 +72,9 @@ type field struct {
 	Wire, Doc string
 	Type      *ref
 	Required  bool
-	group     []string // of which one is set
+	// EmptyIsAbsent says that its zero value means the same as leaving it out.
+	EmptyIsAbsent bool
+	group         []string // of which one is set
 }
 
 // ref is the type of a value. Kind is string, boolean, integer, int64, uint64 (texts on the
@@ -150,7 +152,7 @@ func (r *reader) fill(t *typ, s schema) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
-		f := &field{Wire: p.name, Doc: p.value.Description, Type: of, Required: slices.Contains(s.Required, p.name)}
+		f := &field{Wire: p.name, Doc: p.value.Description, Type: of, Required: slices.Contains(s.Required, p.name), EmptyIsAbsent: p.value.EmptyIsAbsent}
 		for _, group := range slices.Concat(t.ExactlyOneOf, t.AtMostOneOf) {
 			if slices.Contains(group, p.name) {
 				f.group = group

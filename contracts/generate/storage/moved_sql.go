@@ -174,7 +174,7 @@ func (m *moved) near() string {
 	return "item"
 }
 
-// withEvents appends the events of the rows that a statement writes.
+// withEvents notes the events of the rows that a statement writes: they are appended when all is stored.
 func (m *moved) withEvents(write string) string {
 	if !m.hasEvent() {
 		return write
@@ -184,7 +184,7 @@ func (m *moved) withEvents(write string) string {
 	if m.has("org_id") {
 		owner = "3, n.org_id"
 	}
-	return fmt.Sprintf("WITH n AS (%s RETURNING t.*) INSERT INTO events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent) SELECT $1, n.sequence, '%s', %s, '%s', $6::jsonb, $5::text, %s, $2, coalesce(current_setting('writ.client_address', true), ''), coalesce(current_setting('writ.traceparent', true), '') FROM n",
+	return fmt.Sprintf("WITH n AS (%s RETURNING t.*) INSERT INTO imported_events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent) SELECT $1, n.sequence, '%s', %s, '%s', $6::jsonb, $5::text, %s, $2, coalesce(current_setting('writ.client_address', true), ''), coalesce(current_setting('writ.traceparent', true), '') FROM n",
 		write, m.event.GetAggregate(), subject, m.event.GetType(), owner)
 }
 

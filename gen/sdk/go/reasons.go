@@ -152,6 +152,7 @@ const (
 	ReasonTooDeep                     Reason = "TOO_DEEP"
 	ReasonTooManyDeliveries           Reason = "TOO_MANY_DELIVERIES"
 	ReasonTransfersRunning            Reason = "TRANSFERS_RUNNING"
+	ReasonTransferSpace               Reason = "TRANSFER_SPACE"
 	ReasonUnencryptedAuth             Reason = "UNENCRYPTED_AUTH"
 	ReasonUnknownField                Reason = "UNKNOWN_FIELD"
 	ReasonUnknownRole                 Reason = "UNKNOWN_ROLE"

@@ -109,7 +109,7 @@ func (s *ActionsService) GetTarget(ctx context.Context, id string, opts ...CallO
 	return call[GetTargetReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/targets/{id}", args: []string{id}, repeatable: true}, opts)
 }
 
-// SearchTargetsParams are what SearchTargets may be told besides; nil is the same as empty.
+// SearchTargetsParams is the option of SearchTargets that holds the parameters of its query.
 type SearchTargetsParams struct {
 	// The number of matches to skip.
 	Offset int
@@ -121,11 +121,11 @@ type SearchTargetsParams struct {
 	SortingColumn TargetFieldName
 }
 
-func (p *SearchTargetsParams) params() []param {
+func (p *SearchTargetsParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchTargetsParams", []param{
 		{"query", "query.offset", p.Offset},
 		{"query", "query.limit", p.Limit},
 		{"query", "query.asc", p.Asc},
@@ -138,18 +138,14 @@ func (p *SearchTargetsParams) params() []param {
 // The filters of the list combine with AND; an empty list finds all.
 //
 // Needs the permission action.target.read. Answers only where the feature multitenancy_resources_api is on.
-func (s *ActionsService) SearchTargets(ctx context.Context, filters []TargetSearchFilter, params *SearchTargetsParams, opts ...CallOption) (*SearchTargetsReply, error) {
-	return call[SearchTargetsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/targets/_search", params: params.params(), body: filters, repeatable: true}, opts)
+func (s *ActionsService) SearchTargets(ctx context.Context, filters []TargetSearchFilter, opts ...CallOption) (*SearchTargetsReply, error) {
+	return call[SearchTargetsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/targets/_search", takes: "SearchTargetsParams", body: filters, repeatable: true}, opts)
 }
 
 // AllTargets calls SearchTargets page by page, and goes on until the end or the first error.
-func (s *ActionsService) AllTargets(ctx context.Context, filters []TargetSearchFilter, params *SearchTargetsParams, opts ...CallOption) iter.Seq2[*GetTarget, error] {
-	page := SearchTargetsParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchTargetsParams) ([]GetTarget, bool, error) {
-		reply, err := s.SearchTargets(ctx, filters, page, opts...)
+func (s *ActionsService) AllTargets(ctx context.Context, filters []TargetSearchFilter, opts ...CallOption) iter.Seq2[*GetTarget, error] {
+	return pages(paramsAmong[SearchTargetsParams](opts), func(page *SearchTargetsParams) ([]GetTarget, bool, error) {
+		reply, err := s.SearchTargets(ctx, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -194,7 +190,7 @@ func (s *ActionsService) DeleteExecution(ctx context.Context, id string, opts ..
 	return call[DeleteExecutionReply](ctx, s.client, operation{verb: "DELETE", path: "/resources/v3alpha/executions/{id}", args: []string{id}, repeatable: true}, opts)
 }
 
-// SearchExecutionsParams are what SearchExecutions may be told besides; nil is the same as empty.
+// SearchExecutionsParams is the option of SearchExecutions that holds the parameters of its query.
 type SearchExecutionsParams struct {
 	// The number of matches to skip.
 	Offset int
@@ -204,11 +200,11 @@ type SearchExecutionsParams struct {
 	Asc bool
 }
 
-func (p *SearchExecutionsParams) params() []param {
+func (p *SearchExecutionsParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchExecutionsParams", []param{
 		{"query", "query.offset", p.Offset},
 		{"query", "query.limit", p.Limit},
 		{"query", "query.asc", p.Asc},
@@ -220,18 +216,14 @@ func (p *SearchExecutionsParams) params() []param {
 // The filters of the list combine with AND; an empty list finds all.
 //
 // Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
-func (s *ActionsService) SearchExecutions(ctx context.Context, filters []ExecutionSearchFilter, params *SearchExecutionsParams, opts ...CallOption) (*SearchExecutionsReply, error) {
-	return call[SearchExecutionsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/executions/_search", params: params.params(), body: filters, repeatable: true}, opts)
+func (s *ActionsService) SearchExecutions(ctx context.Context, filters []ExecutionSearchFilter, opts ...CallOption) (*SearchExecutionsReply, error) {
+	return call[SearchExecutionsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/executions/_search", takes: "SearchExecutionsParams", body: filters, repeatable: true}, opts)
 }
 
 // AllExecutions calls SearchExecutions page by page, and goes on until the end or the first error.
-func (s *ActionsService) AllExecutions(ctx context.Context, filters []ExecutionSearchFilter, params *SearchExecutionsParams, opts ...CallOption) iter.Seq2[*GetExecution, error] {
-	page := SearchExecutionsParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchExecutionsParams) ([]GetExecution, bool, error) {
-		reply, err := s.SearchExecutions(ctx, filters, page, opts...)
+func (s *ActionsService) AllExecutions(ctx context.Context, filters []ExecutionSearchFilter, opts ...CallOption) iter.Seq2[*GetExecution, error] {
+	return pages(paramsAmong[SearchExecutionsParams](opts), func(page *SearchExecutionsParams) ([]GetExecution, bool, error) {
+		reply, err := s.SearchExecutions(ctx, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -269,7 +261,7 @@ func (s *ActionsService) ListAvailableExecutionServices(ctx context.Context, opt
 // objects do not wait for them.
 type DeliveriesService struct{ client *Client }
 
-// SearchDeliveriesParams are what SearchDeliveries may be told besides; nil is the same as empty.
+// SearchDeliveriesParams is the option of SearchDeliveries that holds the parameters of its query.
 type SearchDeliveriesParams struct {
 	// The number of matches to skip.
 	Offset int
@@ -281,11 +273,11 @@ type SearchDeliveriesParams struct {
 	SortingColumn DeliveryFieldName
 }
 
-func (p *SearchDeliveriesParams) params() []param {
+func (p *SearchDeliveriesParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchDeliveriesParams", []param{
 		{"query", "query.offset", p.Offset},
 		{"query", "query.limit", p.Limit},
 		{"query", "query.asc", p.Asc},
@@ -299,18 +291,14 @@ func (p *SearchDeliveriesParams) params() []param {
 // long as the operator set.
 //
 // Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
-func (s *DeliveriesService) SearchDeliveries(ctx context.Context, filters []DeliverySearchFilter, params *SearchDeliveriesParams, opts ...CallOption) (*SearchDeliveriesReply, error) {
-	return call[SearchDeliveriesReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/executions/deliveries/_search", params: params.params(), body: filters, repeatable: true}, opts)
+func (s *DeliveriesService) SearchDeliveries(ctx context.Context, filters []DeliverySearchFilter, opts ...CallOption) (*SearchDeliveriesReply, error) {
+	return call[SearchDeliveriesReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/executions/deliveries/_search", takes: "SearchDeliveriesParams", body: filters, repeatable: true}, opts)
 }
 
 // AllDeliveries calls SearchDeliveries page by page, and goes on until the end or the first error.
-func (s *DeliveriesService) AllDeliveries(ctx context.Context, filters []DeliverySearchFilter, params *SearchDeliveriesParams, opts ...CallOption) iter.Seq2[*GetDelivery, error] {
-	page := SearchDeliveriesParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchDeliveriesParams) ([]GetDelivery, bool, error) {
-		reply, err := s.SearchDeliveries(ctx, filters, page, opts...)
+func (s *DeliveriesService) AllDeliveries(ctx context.Context, filters []DeliverySearchFilter, opts ...CallOption) iter.Seq2[*GetDelivery, error] {
+	return pages(paramsAmong[SearchDeliveriesParams](opts), func(page *SearchDeliveriesParams) ([]GetDelivery, bool, error) {
+		reply, err := s.SearchDeliveries(ctx, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -384,7 +372,7 @@ func (s *AppsService) GetApp(ctx context.Context, id string, opts ...CallOption)
 	return call[GetAppReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/apps/{id}", args: []string{id}, repeatable: true}, opts)
 }
 
-// SearchAppsParams are what SearchApps may be told besides; nil is the same as empty.
+// SearchAppsParams is the option of SearchApps that holds the parameters of its query.
 type SearchAppsParams struct {
 	// An instance by its ID. At most one parameter ctx.* may be given.
 	InstanceID string
@@ -404,11 +392,11 @@ type SearchAppsParams struct {
 	SortingColumn AppFieldName
 }
 
-func (p *SearchAppsParams) params() []param {
+func (p *SearchAppsParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchAppsParams", []param{
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
 		{"query", "ctx.orgId", p.OrgID},
@@ -426,18 +414,14 @@ func (p *SearchAppsParams) params() []param {
 //
 // Needs the permission app.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *AppsService) SearchApps(ctx context.Context, filters []AppSearchFilter, params *SearchAppsParams, opts ...CallOption) (*SearchAppsReply, error) {
-	return call[SearchAppsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/apps/_search", params: params.params(), body: filters, repeatable: true}, opts)
+func (s *AppsService) SearchApps(ctx context.Context, filters []AppSearchFilter, opts ...CallOption) (*SearchAppsReply, error) {
+	return call[SearchAppsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/apps/_search", takes: "SearchAppsParams", body: filters, repeatable: true}, opts)
 }
 
 // AllApps calls SearchApps page by page, and goes on until the end or the first error.
-func (s *AppsService) AllApps(ctx context.Context, filters []AppSearchFilter, params *SearchAppsParams, opts ...CallOption) iter.Seq2[*GetApp, error] {
-	page := SearchAppsParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchAppsParams) ([]GetApp, bool, error) {
-		reply, err := s.SearchApps(ctx, filters, page, opts...)
+func (s *AppsService) AllApps(ctx context.Context, filters []AppSearchFilter, opts ...CallOption) iter.Seq2[*GetApp, error] {
+	return pages(paramsAmong[SearchAppsParams](opts), func(page *SearchAppsParams) ([]GetApp, bool, error) {
+		reply, err := s.SearchApps(ctx, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -462,17 +446,17 @@ func (s *AppsService) DeactivateApp(ctx context.Context, id string, opts ...Call
 	return call[DeactivateAppReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/apps/{id}/_deactivate", args: []string{id}}, opts)
 }
 
-// TrustAppParams are what TrustApp may be told besides; nil is the same as empty.
+// TrustAppParams is the option of TrustApp that holds the parameters of its query.
 type TrustAppParams struct {
 	// Whether it is trusted within its organization only.
 	OrganizationOnly bool
 }
 
-func (p *TrustAppParams) params() []param {
+func (p *TrustAppParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "TrustAppParams", []param{
 		{"query", "organizationOnly", p.OrganizationOnly},
 	}
 }
@@ -487,8 +471,8 @@ func (p *TrustAppParams) params() []param {
 //
 // Needs the permission org.app.trust where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *AppsService) TrustApp(ctx context.Context, id string, params *TrustAppParams, opts ...CallOption) (*TrustAppReply, error) {
-	return call[TrustAppReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/apps/{id}/_trust", args: []string{id}, params: params.params()}, opts)
+func (s *AppsService) TrustApp(ctx context.Context, id string, opts ...CallOption) (*TrustAppReply, error) {
+	return call[TrustAppReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/apps/{id}/_trust", args: []string{id}, takes: "TrustAppParams"}, opts)
 }
 
 // DistrustApp trusts an application no longer, its tokens of before included.
@@ -526,7 +510,7 @@ func (s *AppsService) DeleteAppKey(ctx context.Context, appID string, id string,
 	return call[DeleteAppKeyReply](ctx, s.client, operation{verb: "DELETE", path: "/resources/v3alpha/apps/{appId}/keys/{id}", args: []string{appID, id}, repeatable: true}, opts)
 }
 
-// SearchAppKeysParams are what SearchAppKeys may be told besides; nil is the same as empty.
+// SearchAppKeysParams is the option of SearchAppKeys that holds the parameters of its query.
 type SearchAppKeysParams struct {
 	// The number of matches to skip.
 	Offset int
@@ -538,11 +522,11 @@ type SearchAppKeysParams struct {
 	SortingColumn AppKeyFieldName
 }
 
-func (p *SearchAppKeysParams) params() []param {
+func (p *SearchAppKeysParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchAppKeysParams", []param{
 		{"query", "query.offset", p.Offset},
 		{"query", "query.limit", p.Limit},
 		{"query", "query.asc", p.Asc},
@@ -556,18 +540,14 @@ func (p *SearchAppKeysParams) params() []param {
 //
 // Needs the permission app.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *AppsService) SearchAppKeys(ctx context.Context, appID string, filters []AppKeySearchFilter, params *SearchAppKeysParams, opts ...CallOption) (*SearchAppKeysReply, error) {
-	return call[SearchAppKeysReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/apps/{appId}/keys/_search", args: []string{appID}, params: params.params(), body: filters, repeatable: true}, opts)
+func (s *AppsService) SearchAppKeys(ctx context.Context, appID string, filters []AppKeySearchFilter, opts ...CallOption) (*SearchAppKeysReply, error) {
+	return call[SearchAppKeysReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/apps/{appId}/keys/_search", args: []string{appID}, takes: "SearchAppKeysParams", body: filters, repeatable: true}, opts)
 }
 
 // AllAppKeys calls SearchAppKeys page by page, and goes on until the end or the first error.
-func (s *AppsService) AllAppKeys(ctx context.Context, appID string, filters []AppKeySearchFilter, params *SearchAppKeysParams, opts ...CallOption) iter.Seq2[*GetAppKey, error] {
-	page := SearchAppKeysParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchAppKeysParams) ([]GetAppKey, bool, error) {
-		reply, err := s.SearchAppKeys(ctx, appID, filters, page, opts...)
+func (s *AppsService) AllAppKeys(ctx context.Context, appID string, filters []AppKeySearchFilter, opts ...CallOption) iter.Seq2[*GetAppKey, error] {
+	return pages(paramsAmong[SearchAppKeysParams](opts), func(page *SearchAppKeysParams) ([]GetAppKey, bool, error) {
+		reply, err := s.SearchAppKeys(ctx, appID, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -649,7 +629,7 @@ func (s *UserAuthenticatorsService) RemoveOTPEmail(ctx context.Context, userID s
 	return call[RemoveOTPEmailReply](ctx, s.client, operation{verb: "DELETE", path: "/v3alpha/users/{userId}/otp_email/{otpEmailId}", args: []string{userID, otpEmailID}, repeatable: true}, opts)
 }
 
-// ListAuthenticatorsParams are what ListAuthenticators may be told besides; nil is the same as empty.
+// ListAuthenticatorsParams is the option of ListAuthenticators that holds the parameters of its query.
 type ListAuthenticatorsParams struct {
 	// The number of matches to skip.
 	Offset int
@@ -659,11 +639,11 @@ type ListAuthenticatorsParams struct {
 	Asc bool
 }
 
-func (p *ListAuthenticatorsParams) params() []param {
+func (p *ListAuthenticatorsParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "ListAuthenticatorsParams", []param{
 		{"query", "query.offset", p.Offset},
 		{"query", "query.limit", p.Limit},
 		{"query", "query.asc", p.Asc},
@@ -673,18 +653,14 @@ func (p *ListAuthenticatorsParams) params() []param {
 // ListAuthenticators lists the authenticators of a user.
 //
 // Needs the permission user.read where the object is, or that it concerns the caller's own user.
-func (s *UserAuthenticatorsService) ListAuthenticators(ctx context.Context, userID string, params *ListAuthenticatorsParams, opts ...CallOption) (*ListAuthenticatorsReply, error) {
-	return call[ListAuthenticatorsReply](ctx, s.client, operation{verb: "GET", path: "/v3alpha/users/{userId}/authenticators", args: []string{userID}, params: params.params(), repeatable: true}, opts)
+func (s *UserAuthenticatorsService) ListAuthenticators(ctx context.Context, userID string, opts ...CallOption) (*ListAuthenticatorsReply, error) {
+	return call[ListAuthenticatorsReply](ctx, s.client, operation{verb: "GET", path: "/v3alpha/users/{userId}/authenticators", args: []string{userID}, takes: "ListAuthenticatorsParams", repeatable: true}, opts)
 }
 
 // AllAuthenticators calls ListAuthenticators page by page, and goes on until the end or the first error.
-func (s *UserAuthenticatorsService) AllAuthenticators(ctx context.Context, userID string, params *ListAuthenticatorsParams, opts ...CallOption) iter.Seq2[*Authenticator, error] {
-	page := ListAuthenticatorsParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *ListAuthenticatorsParams) ([]Authenticator, bool, error) {
-		reply, err := s.ListAuthenticators(ctx, userID, page, opts...)
+func (s *UserAuthenticatorsService) AllAuthenticators(ctx context.Context, userID string, opts ...CallOption) iter.Seq2[*Authenticator, error] {
+	return pages(paramsAmong[ListAuthenticatorsParams](opts), func(page *ListAuthenticatorsParams) ([]Authenticator, bool, error) {
+		reply, err := s.ListAuthenticators(ctx, userID, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -696,7 +672,7 @@ func (s *UserAuthenticatorsService) AllAuthenticators(ctx context.Context, userI
 // DomainsService manages the domains of instances and organizations.
 type DomainsService struct{ client *Client }
 
-// CreateDomainParams are what CreateDomain may be told besides; nil is the same as empty.
+// CreateDomainParams is the option of CreateDomain that holds the parameters of its query.
 type CreateDomainParams struct {
 	// An instance by its ID. At most one parameter ctx.* may be given.
 	InstanceID string
@@ -708,11 +684,11 @@ type CreateDomainParams struct {
 	OrgDomain string
 }
 
-func (p *CreateDomainParams) params() []param {
+func (p *CreateDomainParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "CreateDomainParams", []param{
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
 		{"query", "ctx.orgId", p.OrgID},
@@ -725,8 +701,8 @@ func (p *CreateDomainParams) params() []param {
 // It counts once it is validated; domains that the system adds count at once.
 //
 // Needs the permission domain.write. Answers only where the feature multitenancy_resources_api is on.
-func (s *DomainsService) CreateDomain(ctx context.Context, domain *Domain, params *CreateDomainParams, opts ...CallOption) (*CreateDomainReply, error) {
-	return call[CreateDomainReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/domains", params: params.params(), body: domain}, opts)
+func (s *DomainsService) CreateDomain(ctx context.Context, domain *Domain, opts ...CallOption) (*CreateDomainReply, error) {
+	return call[CreateDomainReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/domains", takes: "CreateDomainParams", body: domain}, opts)
 }
 
 // PatchDomain changes the fields of a domain that are present.
@@ -755,7 +731,7 @@ func (s *DomainsService) GetDomain(ctx context.Context, id string, opts ...CallO
 	return call[GetDomainReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/domains/{id}", args: []string{id}, repeatable: true}, opts)
 }
 
-// SearchDomainsParams are what SearchDomains may be told besides; nil is the same as empty.
+// SearchDomainsParams is the option of SearchDomains that holds the parameters of its query.
 type SearchDomainsParams struct {
 	// An instance by its ID. At most one parameter ctx.* may be given.
 	InstanceID string
@@ -775,11 +751,11 @@ type SearchDomainsParams struct {
 	SortingColumn DomainFieldName
 }
 
-func (p *SearchDomainsParams) params() []param {
+func (p *SearchDomainsParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchDomainsParams", []param{
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
 		{"query", "ctx.orgId", p.OrgID},
@@ -797,18 +773,14 @@ func (p *SearchDomainsParams) params() []param {
 //
 // Needs the permission domain.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *DomainsService) SearchDomains(ctx context.Context, filters []DomainSearchFilter, params *SearchDomainsParams, opts ...CallOption) (*SearchDomainsReply, error) {
-	return call[SearchDomainsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/domains/_search", params: params.params(), body: filters, repeatable: true}, opts)
+func (s *DomainsService) SearchDomains(ctx context.Context, filters []DomainSearchFilter, opts ...CallOption) (*SearchDomainsReply, error) {
+	return call[SearchDomainsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/domains/_search", takes: "SearchDomainsParams", body: filters, repeatable: true}, opts)
 }
 
 // AllDomains calls SearchDomains page by page, and goes on until the end or the first error.
-func (s *DomainsService) AllDomains(ctx context.Context, filters []DomainSearchFilter, params *SearchDomainsParams, opts ...CallOption) iter.Seq2[*GetDomain, error] {
-	page := SearchDomainsParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchDomainsParams) ([]GetDomain, bool, error) {
-		reply, err := s.SearchDomains(ctx, filters, page, opts...)
+func (s *DomainsService) AllDomains(ctx context.Context, filters []DomainSearchFilter, opts ...CallOption) iter.Seq2[*GetDomain, error] {
+	return pages(paramsAmong[SearchDomainsParams](opts), func(page *SearchDomainsParams) ([]GetDomain, bool, error) {
+		reply, err := s.SearchDomains(ctx, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -842,7 +814,7 @@ func (s *DomainsService) Validate(ctx context.Context, id string, opts ...CallOp
 // the organization they belong to or may read.
 type LanguageSettingsService struct{ client *Client }
 
-// SetLanguagesParams are what SetLanguages may be told besides; nil is the same as empty.
+// SetLanguagesParams is the option of SetLanguages that holds the parameters of its query.
 type SetLanguagesParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -856,11 +828,11 @@ type SetLanguagesParams struct {
 	OrgDomain string
 }
 
-func (p *SetLanguagesParams) params() []param {
+func (p *SetLanguagesParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SetLanguagesParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -873,11 +845,11 @@ func (p *SetLanguagesParams) params() []param {
 // back, so that the parent's counts again.
 //
 // The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
-func (s *LanguageSettingsService) SetLanguages(ctx context.Context, patch *SetLanguageSettings, params *SetLanguagesParams, opts ...CallOption) (*SetLanguagesReply, error) {
-	return call[SetLanguagesReply](ctx, s.client, operation{verb: "PATCH", path: "/settings/v3alpha/languages", params: params.params(), body: patch}, opts)
+func (s *LanguageSettingsService) SetLanguages(ctx context.Context, patch *SetLanguageSettings, opts ...CallOption) (*SetLanguagesReply, error) {
+	return call[SetLanguagesReply](ctx, s.client, operation{verb: "PATCH", path: "/settings/v3alpha/languages", takes: "SetLanguagesParams", body: patch}, opts)
 }
 
-// ResolveLanguagesParams are what ResolveLanguages may be told besides; nil is the same as empty.
+// ResolveLanguagesParams is the option of ResolveLanguages that holds the parameters of its query.
 type ResolveLanguagesParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -891,11 +863,11 @@ type ResolveLanguagesParams struct {
 	OrgDomain string
 }
 
-func (p *ResolveLanguagesParams) params() []param {
+func (p *ResolveLanguagesParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "ResolveLanguagesParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -907,14 +879,14 @@ func (p *ResolveLanguagesParams) params() []param {
 // ResolveLanguages reads the settings as they apply in a context, and where they come from.
 //
 // The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
-func (s *LanguageSettingsService) ResolveLanguages(ctx context.Context, params *ResolveLanguagesParams, opts ...CallOption) (*ResolveLanguagesReply, error) {
-	return call[ResolveLanguagesReply](ctx, s.client, operation{verb: "GET", path: "/settings/v3alpha/languages", params: params.params(), repeatable: true}, opts)
+func (s *LanguageSettingsService) ResolveLanguages(ctx context.Context, opts ...CallOption) (*ResolveLanguagesReply, error) {
+	return call[ResolveLanguagesReply](ctx, s.client, operation{verb: "GET", path: "/settings/v3alpha/languages", takes: "ResolveLanguagesParams", repeatable: true}, opts)
 }
 
 // BrandingSettingsService sets and resolves the looks of login pages and e-mails.
 type BrandingSettingsService struct{ client *Client }
 
-// SetBrandingParams are what SetBranding may be told besides; nil is the same as empty.
+// SetBrandingParams is the option of SetBranding that holds the parameters of its query.
 type SetBrandingParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -928,11 +900,11 @@ type SetBrandingParams struct {
 	OrgDomain string
 }
 
-func (p *SetBrandingParams) params() []param {
+func (p *SetBrandingParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SetBrandingParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -947,11 +919,11 @@ func (p *SetBrandingParams) params() []param {
 // Colours that nobody could read together with those that apply are refused, with their contrast.
 //
 // Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
-func (s *BrandingSettingsService) SetBranding(ctx context.Context, patch *SetBrandingSettings, params *SetBrandingParams, opts ...CallOption) (*SetBrandingReply, error) {
-	return call[SetBrandingReply](ctx, s.client, operation{verb: "PATCH", path: "/settings/v3alpha/branding", params: params.params(), body: patch}, opts)
+func (s *BrandingSettingsService) SetBranding(ctx context.Context, patch *SetBrandingSettings, opts ...CallOption) (*SetBrandingReply, error) {
+	return call[SetBrandingReply](ctx, s.client, operation{verb: "PATCH", path: "/settings/v3alpha/branding", takes: "SetBrandingParams", body: patch}, opts)
 }
 
-// ResolveBrandingParams are what ResolveBranding may be told besides; nil is the same as empty.
+// ResolveBrandingParams is the option of ResolveBranding that holds the parameters of its query.
 type ResolveBrandingParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -965,11 +937,11 @@ type ResolveBrandingParams struct {
 	OrgDomain string
 }
 
-func (p *ResolveBrandingParams) params() []param {
+func (p *ResolveBrandingParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "ResolveBrandingParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -981,14 +953,14 @@ func (p *ResolveBrandingParams) params() []param {
 // ResolveBranding reads the properties as they apply in a context, and where they come from.
 //
 // Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
-func (s *BrandingSettingsService) ResolveBranding(ctx context.Context, params *ResolveBrandingParams, opts ...CallOption) (*ResolveBrandingReply, error) {
-	return call[ResolveBrandingReply](ctx, s.client, operation{verb: "GET", path: "/settings/v3alpha/branding", params: params.params(), repeatable: true}, opts)
+func (s *BrandingSettingsService) ResolveBranding(ctx context.Context, opts ...CallOption) (*ResolveBrandingReply, error) {
+	return call[ResolveBrandingReply](ctx, s.client, operation{verb: "GET", path: "/settings/v3alpha/branding", takes: "ResolveBrandingParams", repeatable: true}, opts)
 }
 
 // EventsService reads what happened.
 type EventsService struct{ client *Client }
 
-// SearchEventsParams are what SearchEvents may be told besides; nil is the same as empty.
+// SearchEventsParams is the option of SearchEvents that holds the parameters of its query.
 type SearchEventsParams struct {
 	// An instance by its ID. At most one parameter ctx.* may be given.
 	InstanceID string
@@ -1009,11 +981,11 @@ type SearchEventsParams struct {
 	After *uint64
 }
 
-func (p *SearchEventsParams) params() []param {
+func (p *SearchEventsParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchEventsParams", []param{
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
 		{"query", "ctx.orgId", p.OrgID},
@@ -1039,18 +1011,14 @@ func (p *SearchEventsParams) params() []param {
 //
 // Needs the permission events.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *EventsService) SearchEvents(ctx context.Context, filters []EventSearchFilter, params *SearchEventsParams, opts ...CallOption) (*SearchEventsReply, error) {
-	return call[SearchEventsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/events/_search", params: params.params(), body: filters, repeatable: true}, opts)
+func (s *EventsService) SearchEvents(ctx context.Context, filters []EventSearchFilter, opts ...CallOption) (*SearchEventsReply, error) {
+	return call[SearchEventsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/events/_search", takes: "SearchEventsParams", body: filters, repeatable: true}, opts)
 }
 
 // AllEvents calls SearchEvents page by page, and goes on until the end or the first error.
-func (s *EventsService) AllEvents(ctx context.Context, filters []EventSearchFilter, params *SearchEventsParams, opts ...CallOption) iter.Seq2[*GetEvent, error] {
-	page := SearchEventsParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchEventsParams) ([]GetEvent, bool, error) {
-		reply, err := s.SearchEvents(ctx, filters, page, opts...)
+func (s *EventsService) AllEvents(ctx context.Context, filters []EventSearchFilter, opts ...CallOption) iter.Seq2[*GetEvent, error] {
+	return pages(paramsAmong[SearchEventsParams](opts), func(page *SearchEventsParams) ([]GetEvent, bool, error) {
+		reply, err := s.SearchEvents(ctx, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -1080,14 +1048,14 @@ func (s *FeaturesService) SetSystemFeatures(ctx context.Context, features *SetFe
 	return call[SetSystemFeaturesReply](ctx, s.client, operation{verb: "PUT", path: "/v2/features/system", body: features, repeatable: true}, opts)
 }
 
-// ResetSystemFeatures resets all flags of the installation to their default, off.
+// ResetSystemFeatures resets all flags of the installation to their defaults.
 //
 // Needs the permission system.feature.delete.
 func (s *FeaturesService) ResetSystemFeatures(ctx context.Context, opts ...CallOption) (*ResetSystemFeaturesReply, error) {
 	return call[ResetSystemFeaturesReply](ctx, s.client, operation{verb: "DELETE", path: "/v2/features/system", repeatable: true}, opts)
 }
 
-// GetInstanceFeaturesParams are what GetInstanceFeatures may be told besides; nil is the same as empty.
+// GetInstanceFeaturesParams is the option of GetInstanceFeatures that holds the parameters of its query.
 type GetInstanceFeaturesParams struct {
 	// An instance by its ID. At most one parameter ctx.* may be given.
 	InstanceID string
@@ -1095,11 +1063,11 @@ type GetInstanceFeaturesParams struct {
 	InstanceDomain string
 }
 
-func (p *GetInstanceFeaturesParams) params() []param {
+func (p *GetInstanceFeaturesParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "GetInstanceFeaturesParams", []param{
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
 	}
@@ -1108,11 +1076,11 @@ func (p *GetInstanceFeaturesParams) params() []param {
 // GetInstanceFeatures reads the flags as they apply to the instance, each with its source.
 //
 // The caller has to be authenticated.
-func (s *FeaturesService) GetInstanceFeatures(ctx context.Context, params *GetInstanceFeaturesParams, opts ...CallOption) (*GetInstanceFeaturesReply, error) {
-	return call[GetInstanceFeaturesReply](ctx, s.client, operation{verb: "GET", path: "/v2/features/instance", params: params.params(), repeatable: true}, opts)
+func (s *FeaturesService) GetInstanceFeatures(ctx context.Context, opts ...CallOption) (*GetInstanceFeaturesReply, error) {
+	return call[GetInstanceFeaturesReply](ctx, s.client, operation{verb: "GET", path: "/v2/features/instance", takes: "GetInstanceFeaturesParams", repeatable: true}, opts)
 }
 
-// SetInstanceFeaturesParams are what SetInstanceFeatures may be told besides; nil is the same as empty.
+// SetInstanceFeaturesParams is the option of SetInstanceFeatures that holds the parameters of its query.
 type SetInstanceFeaturesParams struct {
 	// An instance by its ID. At most one parameter ctx.* may be given.
 	InstanceID string
@@ -1120,11 +1088,11 @@ type SetInstanceFeaturesParams struct {
 	InstanceDomain string
 }
 
-func (p *SetInstanceFeaturesParams) params() []param {
+func (p *SetInstanceFeaturesParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SetInstanceFeaturesParams", []param{
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
 	}
@@ -1133,11 +1101,11 @@ func (p *SetInstanceFeaturesParams) params() []param {
 // SetInstanceFeatures sets the flags that are present, for the instance.
 //
 // Needs the permission iam.feature.write.
-func (s *FeaturesService) SetInstanceFeatures(ctx context.Context, features *SetFeatures, params *SetInstanceFeaturesParams, opts ...CallOption) (*SetInstanceFeaturesReply, error) {
-	return call[SetInstanceFeaturesReply](ctx, s.client, operation{verb: "PUT", path: "/v2/features/instance", params: params.params(), body: features, repeatable: true}, opts)
+func (s *FeaturesService) SetInstanceFeatures(ctx context.Context, features *SetFeatures, opts ...CallOption) (*SetInstanceFeaturesReply, error) {
+	return call[SetInstanceFeaturesReply](ctx, s.client, operation{verb: "PUT", path: "/v2/features/instance", takes: "SetInstanceFeaturesParams", body: features, repeatable: true}, opts)
 }
 
-// ResetInstanceFeaturesParams are what ResetInstanceFeatures may be told besides; nil is the same as empty.
+// ResetInstanceFeaturesParams is the option of ResetInstanceFeatures that holds the parameters of its query.
 type ResetInstanceFeaturesParams struct {
 	// An instance by its ID. At most one parameter ctx.* may be given.
 	InstanceID string
@@ -1145,11 +1113,11 @@ type ResetInstanceFeaturesParams struct {
 	InstanceDomain string
 }
 
-func (p *ResetInstanceFeaturesParams) params() []param {
+func (p *ResetInstanceFeaturesParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "ResetInstanceFeaturesParams", []param{
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
 	}
@@ -1158,8 +1126,8 @@ func (p *ResetInstanceFeaturesParams) params() []param {
 // ResetInstanceFeatures resets all flags of the instance to those of the system.
 //
 // Needs the permission iam.feature.delete.
-func (s *FeaturesService) ResetInstanceFeatures(ctx context.Context, params *ResetInstanceFeaturesParams, opts ...CallOption) (*ResetInstanceFeaturesReply, error) {
-	return call[ResetInstanceFeaturesReply](ctx, s.client, operation{verb: "DELETE", path: "/v2/features/instance", params: params.params(), repeatable: true}, opts)
+func (s *FeaturesService) ResetInstanceFeatures(ctx context.Context, opts ...CallOption) (*ResetInstanceFeaturesReply, error) {
+	return call[ResetInstanceFeaturesReply](ctx, s.client, operation{verb: "DELETE", path: "/v2/features/instance", takes: "ResetInstanceFeaturesParams", repeatable: true}, opts)
 }
 
 // GrantsService manages roles of projects and grants of them.
@@ -1201,7 +1169,7 @@ func (s *GrantsService) GetRole(ctx context.Context, id string, opts ...CallOpti
 	return call[GetRoleReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/roles/{id}", args: []string{id}, repeatable: true}, opts)
 }
 
-// SearchRolesParams are what SearchRoles may be told besides; nil is the same as empty.
+// SearchRolesParams is the option of SearchRoles that holds the parameters of its query.
 type SearchRolesParams struct {
 	// An instance by its ID. At most one parameter ctx.* may be given.
 	InstanceID string
@@ -1221,11 +1189,11 @@ type SearchRolesParams struct {
 	SortingColumn RoleFieldName
 }
 
-func (p *SearchRolesParams) params() []param {
+func (p *SearchRolesParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchRolesParams", []param{
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
 		{"query", "ctx.orgId", p.OrgID},
@@ -1243,18 +1211,14 @@ func (p *SearchRolesParams) params() []param {
 //
 // Needs the permission project.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *GrantsService) SearchRoles(ctx context.Context, filters []RoleSearchFilter, params *SearchRolesParams, opts ...CallOption) (*SearchRolesReply, error) {
-	return call[SearchRolesReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/roles/_search", params: params.params(), body: filters, repeatable: true}, opts)
+func (s *GrantsService) SearchRoles(ctx context.Context, filters []RoleSearchFilter, opts ...CallOption) (*SearchRolesReply, error) {
+	return call[SearchRolesReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/roles/_search", takes: "SearchRolesParams", body: filters, repeatable: true}, opts)
 }
 
 // AllRoles calls SearchRoles page by page, and goes on until the end or the first error.
-func (s *GrantsService) AllRoles(ctx context.Context, filters []RoleSearchFilter, params *SearchRolesParams, opts ...CallOption) iter.Seq2[*GetRole, error] {
-	page := SearchRolesParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchRolesParams) ([]GetRole, bool, error) {
-		reply, err := s.SearchRoles(ctx, filters, page, opts...)
+func (s *GrantsService) AllRoles(ctx context.Context, filters []RoleSearchFilter, opts ...CallOption) iter.Seq2[*GetRole, error] {
+	return pages(paramsAmong[SearchRolesParams](opts), func(page *SearchRolesParams) ([]GetRole, bool, error) {
+		reply, err := s.SearchRoles(ctx, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -1297,7 +1261,7 @@ func (s *GrantsService) GetProjectGrant(ctx context.Context, id string, opts ...
 	return call[GetProjectGrantReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/project_grants/{id}", args: []string{id}, repeatable: true}, opts)
 }
 
-// SearchProjectGrantsParams are what SearchProjectGrants may be told besides; nil is the same as empty.
+// SearchProjectGrantsParams is the option of SearchProjectGrants that holds the parameters of its query.
 type SearchProjectGrantsParams struct {
 	// An instance by its ID. At most one parameter ctx.* may be given.
 	InstanceID string
@@ -1317,11 +1281,11 @@ type SearchProjectGrantsParams struct {
 	SortingColumn ProjectGrantFieldName
 }
 
-func (p *SearchProjectGrantsParams) params() []param {
+func (p *SearchProjectGrantsParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchProjectGrantsParams", []param{
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
 		{"query", "ctx.orgId", p.OrgID},
@@ -1339,18 +1303,14 @@ func (p *SearchProjectGrantsParams) params() []param {
 //
 // Needs the permission project.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *GrantsService) SearchProjectGrants(ctx context.Context, filters []ProjectGrantSearchFilter, params *SearchProjectGrantsParams, opts ...CallOption) (*SearchProjectGrantsReply, error) {
-	return call[SearchProjectGrantsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/project_grants/_search", params: params.params(), body: filters, repeatable: true}, opts)
+func (s *GrantsService) SearchProjectGrants(ctx context.Context, filters []ProjectGrantSearchFilter, opts ...CallOption) (*SearchProjectGrantsReply, error) {
+	return call[SearchProjectGrantsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/project_grants/_search", takes: "SearchProjectGrantsParams", body: filters, repeatable: true}, opts)
 }
 
 // AllProjectGrants calls SearchProjectGrants page by page, and goes on until the end or the first error.
-func (s *GrantsService) AllProjectGrants(ctx context.Context, filters []ProjectGrantSearchFilter, params *SearchProjectGrantsParams, opts ...CallOption) iter.Seq2[*GetProjectGrant, error] {
-	page := SearchProjectGrantsParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchProjectGrantsParams) ([]GetProjectGrant, bool, error) {
-		reply, err := s.SearchProjectGrants(ctx, filters, page, opts...)
+func (s *GrantsService) AllProjectGrants(ctx context.Context, filters []ProjectGrantSearchFilter, opts ...CallOption) iter.Seq2[*GetProjectGrant, error] {
+	return pages(paramsAmong[SearchProjectGrantsParams](opts), func(page *SearchProjectGrantsParams) ([]GetProjectGrant, bool, error) {
+		reply, err := s.SearchProjectGrants(ctx, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -1412,7 +1372,7 @@ func (s *GrantsService) GetUserGrant(ctx context.Context, id string, opts ...Cal
 	return call[GetUserGrantReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/user_grants/{id}", args: []string{id}, repeatable: true}, opts)
 }
 
-// SearchUserGrantsParams are what SearchUserGrants may be told besides; nil is the same as empty.
+// SearchUserGrantsParams is the option of SearchUserGrants that holds the parameters of its query.
 type SearchUserGrantsParams struct {
 	// An instance by its ID. At most one parameter ctx.* may be given.
 	InstanceID string
@@ -1432,11 +1392,11 @@ type SearchUserGrantsParams struct {
 	SortingColumn UserGrantFieldName
 }
 
-func (p *SearchUserGrantsParams) params() []param {
+func (p *SearchUserGrantsParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchUserGrantsParams", []param{
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
 		{"query", "ctx.orgId", p.OrgID},
@@ -1454,18 +1414,14 @@ func (p *SearchUserGrantsParams) params() []param {
 //
 // Needs the permission grant.read where the object is, or that it concerns the caller's own user. Answers
 // only where the feature multitenancy_resources_api is on.
-func (s *GrantsService) SearchUserGrants(ctx context.Context, filters []UserGrantSearchFilter, params *SearchUserGrantsParams, opts ...CallOption) (*SearchUserGrantsReply, error) {
-	return call[SearchUserGrantsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/user_grants/_search", params: params.params(), body: filters, repeatable: true}, opts)
+func (s *GrantsService) SearchUserGrants(ctx context.Context, filters []UserGrantSearchFilter, opts ...CallOption) (*SearchUserGrantsReply, error) {
+	return call[SearchUserGrantsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/user_grants/_search", takes: "SearchUserGrantsParams", body: filters, repeatable: true}, opts)
 }
 
 // AllUserGrants calls SearchUserGrants page by page, and goes on until the end or the first error.
-func (s *GrantsService) AllUserGrants(ctx context.Context, filters []UserGrantSearchFilter, params *SearchUserGrantsParams, opts ...CallOption) iter.Seq2[*GetUserGrant, error] {
-	page := SearchUserGrantsParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchUserGrantsParams) ([]GetUserGrant, bool, error) {
-		reply, err := s.SearchUserGrants(ctx, filters, page, opts...)
+func (s *GrantsService) AllUserGrants(ctx context.Context, filters []UserGrantSearchFilter, opts ...CallOption) iter.Seq2[*GetUserGrant, error] {
+	return pages(paramsAmong[SearchUserGrantsParams](opts), func(page *SearchUserGrantsParams) ([]GetUserGrant, bool, error) {
+		reply, err := s.SearchUserGrants(ctx, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -1495,7 +1451,7 @@ func (s *GrantsService) DeactivateUserGrant(ctx context.Context, id string, opts
 // change nothing else of it.
 type IdentityProvidersService struct{ client *Client }
 
-// CreateGitLabIDPParams are what CreateGitLabIDP may be told besides; nil is the same as empty.
+// CreateGitLabIDPParams is the option of CreateGitLabIDP that holds the parameters of its query.
 type CreateGitLabIDPParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -1509,11 +1465,11 @@ type CreateGitLabIDPParams struct {
 	OrgDomain string
 }
 
-func (p *CreateGitLabIDPParams) params() []param {
+func (p *CreateGitLabIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "CreateGitLabIDPParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -1525,11 +1481,11 @@ func (p *CreateGitLabIDPParams) params() []param {
 // CreateGitLabIDP makes GitLab an identity provider of the context.
 //
 // Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
-func (s *IdentityProvidersService) CreateGitLabIDP(ctx context.Context, idp *GitLabIDP, params *CreateGitLabIDPParams, opts ...CallOption) (*CreateGitLabIDPReply, error) {
-	return call[CreateGitLabIDPReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/idps/gitlab", params: params.params(), body: idp}, opts)
+func (s *IdentityProvidersService) CreateGitLabIDP(ctx context.Context, idp *GitLabIDP, opts ...CallOption) (*CreateGitLabIDPReply, error) {
+	return call[CreateGitLabIDPReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/idps/gitlab", takes: "CreateGitLabIDPParams", body: idp}, opts)
 }
 
-// PatchGitLabIDPParams are what PatchGitLabIDP may be told besides; nil is the same as empty.
+// PatchGitLabIDPParams is the option of PatchGitLabIDP that holds the parameters of its query.
 type PatchGitLabIDPParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -1537,11 +1493,11 @@ type PatchGitLabIDPParams struct {
 	WritContext string
 }
 
-func (p *PatchGitLabIDPParams) params() []param {
+func (p *PatchGitLabIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "PatchGitLabIDPParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -1552,11 +1508,11 @@ func (p *PatchGitLabIDPParams) params() []param {
 //
 // Needs the permission idp.write where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *IdentityProvidersService) PatchGitLabIDP(ctx context.Context, id string, patch *PatchGitLabIDP, params *PatchGitLabIDPParams, opts ...CallOption) (*PatchGitLabIDPReply, error) {
-	return call[PatchGitLabIDPReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/idps/gitlab/{id}", args: []string{id}, params: params.params(), body: patch}, opts)
+func (s *IdentityProvidersService) PatchGitLabIDP(ctx context.Context, id string, patch *PatchGitLabIDP, opts ...CallOption) (*PatchGitLabIDPReply, error) {
+	return call[PatchGitLabIDPReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/idps/gitlab/{id}", args: []string{id}, takes: "PatchGitLabIDPParams", body: patch}, opts)
 }
 
-// GetGitLabIDPParams are what GetGitLabIDP may be told besides; nil is the same as empty.
+// GetGitLabIDPParams is the option of GetGitLabIDP that holds the parameters of its query.
 type GetGitLabIDPParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -1564,11 +1520,11 @@ type GetGitLabIDPParams struct {
 	WritContext string
 }
 
-func (p *GetGitLabIDPParams) params() []param {
+func (p *GetGitLabIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "GetGitLabIDPParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -1577,11 +1533,11 @@ func (p *GetGitLabIDPParams) params() []param {
 //
 // Needs the permission idp.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *IdentityProvidersService) GetGitLabIDP(ctx context.Context, id string, params *GetGitLabIDPParams, opts ...CallOption) (*GetGitLabIDPReply, error) {
-	return call[GetGitLabIDPReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/idps/gitlab/{id}", args: []string{id}, params: params.params(), repeatable: true}, opts)
+func (s *IdentityProvidersService) GetGitLabIDP(ctx context.Context, id string, opts ...CallOption) (*GetGitLabIDPReply, error) {
+	return call[GetGitLabIDPReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/idps/gitlab/{id}", args: []string{id}, takes: "GetGitLabIDPParams", repeatable: true}, opts)
 }
 
-// CreateGitLabSelfHostedIDPParams are what CreateGitLabSelfHostedIDP may be told besides; nil is the same as empty.
+// CreateGitLabSelfHostedIDPParams is the option of CreateGitLabSelfHostedIDP that holds the parameters of its query.
 type CreateGitLabSelfHostedIDPParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -1595,11 +1551,11 @@ type CreateGitLabSelfHostedIDPParams struct {
 	OrgDomain string
 }
 
-func (p *CreateGitLabSelfHostedIDPParams) params() []param {
+func (p *CreateGitLabSelfHostedIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "CreateGitLabSelfHostedIDPParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -1611,11 +1567,11 @@ func (p *CreateGitLabSelfHostedIDPParams) params() []param {
 // CreateGitLabSelfHostedIDP makes a GitLab of one's own an identity provider of the context.
 //
 // Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
-func (s *IdentityProvidersService) CreateGitLabSelfHostedIDP(ctx context.Context, idp *GitLabSelfHostedIDP, params *CreateGitLabSelfHostedIDPParams, opts ...CallOption) (*CreateGitLabSelfHostedIDPReply, error) {
-	return call[CreateGitLabSelfHostedIDPReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/idps/gitlab_self_hosted", params: params.params(), body: idp}, opts)
+func (s *IdentityProvidersService) CreateGitLabSelfHostedIDP(ctx context.Context, idp *GitLabSelfHostedIDP, opts ...CallOption) (*CreateGitLabSelfHostedIDPReply, error) {
+	return call[CreateGitLabSelfHostedIDPReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/idps/gitlab_self_hosted", takes: "CreateGitLabSelfHostedIDPParams", body: idp}, opts)
 }
 
-// PatchGitLabSelfHostedIDPParams are what PatchGitLabSelfHostedIDP may be told besides; nil is the same as empty.
+// PatchGitLabSelfHostedIDPParams is the option of PatchGitLabSelfHostedIDP that holds the parameters of its query.
 type PatchGitLabSelfHostedIDPParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -1623,11 +1579,11 @@ type PatchGitLabSelfHostedIDPParams struct {
 	WritContext string
 }
 
-func (p *PatchGitLabSelfHostedIDPParams) params() []param {
+func (p *PatchGitLabSelfHostedIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "PatchGitLabSelfHostedIDPParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -1638,11 +1594,11 @@ func (p *PatchGitLabSelfHostedIDPParams) params() []param {
 //
 // Needs the permission idp.write where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *IdentityProvidersService) PatchGitLabSelfHostedIDP(ctx context.Context, id string, patch *PatchGitLabSelfHostedIDP, params *PatchGitLabSelfHostedIDPParams, opts ...CallOption) (*PatchGitLabSelfHostedIDPReply, error) {
-	return call[PatchGitLabSelfHostedIDPReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/idps/gitlab_self_hosted/{id}", args: []string{id}, params: params.params(), body: patch}, opts)
+func (s *IdentityProvidersService) PatchGitLabSelfHostedIDP(ctx context.Context, id string, patch *PatchGitLabSelfHostedIDP, opts ...CallOption) (*PatchGitLabSelfHostedIDPReply, error) {
+	return call[PatchGitLabSelfHostedIDPReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/idps/gitlab_self_hosted/{id}", args: []string{id}, takes: "PatchGitLabSelfHostedIDPParams", body: patch}, opts)
 }
 
-// GetGitLabSelfHostedIDPParams are what GetGitLabSelfHostedIDP may be told besides; nil is the same as empty.
+// GetGitLabSelfHostedIDPParams is the option of GetGitLabSelfHostedIDP that holds the parameters of its query.
 type GetGitLabSelfHostedIDPParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -1650,11 +1606,11 @@ type GetGitLabSelfHostedIDPParams struct {
 	WritContext string
 }
 
-func (p *GetGitLabSelfHostedIDPParams) params() []param {
+func (p *GetGitLabSelfHostedIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "GetGitLabSelfHostedIDPParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -1663,11 +1619,11 @@ func (p *GetGitLabSelfHostedIDPParams) params() []param {
 //
 // Needs the permission idp.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *IdentityProvidersService) GetGitLabSelfHostedIDP(ctx context.Context, id string, params *GetGitLabSelfHostedIDPParams, opts ...CallOption) (*GetGitLabSelfHostedIDPReply, error) {
-	return call[GetGitLabSelfHostedIDPReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/idps/gitlab_self_hosted/{id}", args: []string{id}, params: params.params(), repeatable: true}, opts)
+func (s *IdentityProvidersService) GetGitLabSelfHostedIDP(ctx context.Context, id string, opts ...CallOption) (*GetGitLabSelfHostedIDPReply, error) {
+	return call[GetGitLabSelfHostedIDPReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/idps/gitlab_self_hosted/{id}", args: []string{id}, takes: "GetGitLabSelfHostedIDPParams", repeatable: true}, opts)
 }
 
-// CreateOIDCIDPParams are what CreateOIDCIDP may be told besides; nil is the same as empty.
+// CreateOIDCIDPParams is the option of CreateOIDCIDP that holds the parameters of its query.
 type CreateOIDCIDPParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -1681,11 +1637,11 @@ type CreateOIDCIDPParams struct {
 	OrgDomain string
 }
 
-func (p *CreateOIDCIDPParams) params() []param {
+func (p *CreateOIDCIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "CreateOIDCIDPParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -1697,11 +1653,11 @@ func (p *CreateOIDCIDPParams) params() []param {
 // CreateOIDCIDP makes any OpenID provider an identity provider of the context.
 //
 // Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
-func (s *IdentityProvidersService) CreateOIDCIDP(ctx context.Context, idp *OIDCIDP, params *CreateOIDCIDPParams, opts ...CallOption) (*CreateOIDCIDPReply, error) {
-	return call[CreateOIDCIDPReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/idps/oidc", params: params.params(), body: idp}, opts)
+func (s *IdentityProvidersService) CreateOIDCIDP(ctx context.Context, idp *OIDCIDP, opts ...CallOption) (*CreateOIDCIDPReply, error) {
+	return call[CreateOIDCIDPReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/idps/oidc", takes: "CreateOIDCIDPParams", body: idp}, opts)
 }
 
-// PatchOIDCIDPParams are what PatchOIDCIDP may be told besides; nil is the same as empty.
+// PatchOIDCIDPParams is the option of PatchOIDCIDP that holds the parameters of its query.
 type PatchOIDCIDPParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -1709,11 +1665,11 @@ type PatchOIDCIDPParams struct {
 	WritContext string
 }
 
-func (p *PatchOIDCIDPParams) params() []param {
+func (p *PatchOIDCIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "PatchOIDCIDPParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -1724,11 +1680,11 @@ func (p *PatchOIDCIDPParams) params() []param {
 //
 // Needs the permission idp.write where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *IdentityProvidersService) PatchOIDCIDP(ctx context.Context, id string, patch *PatchOIDCIDP, params *PatchOIDCIDPParams, opts ...CallOption) (*PatchOIDCIDPReply, error) {
-	return call[PatchOIDCIDPReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/idps/oidc/{id}", args: []string{id}, params: params.params(), body: patch}, opts)
+func (s *IdentityProvidersService) PatchOIDCIDP(ctx context.Context, id string, patch *PatchOIDCIDP, opts ...CallOption) (*PatchOIDCIDPReply, error) {
+	return call[PatchOIDCIDPReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/idps/oidc/{id}", args: []string{id}, takes: "PatchOIDCIDPParams", body: patch}, opts)
 }
 
-// GetOIDCIDPParams are what GetOIDCIDP may be told besides; nil is the same as empty.
+// GetOIDCIDPParams is the option of GetOIDCIDP that holds the parameters of its query.
 type GetOIDCIDPParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -1736,11 +1692,11 @@ type GetOIDCIDPParams struct {
 	WritContext string
 }
 
-func (p *GetOIDCIDPParams) params() []param {
+func (p *GetOIDCIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "GetOIDCIDPParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -1749,11 +1705,11 @@ func (p *GetOIDCIDPParams) params() []param {
 //
 // Needs the permission idp.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *IdentityProvidersService) GetOIDCIDP(ctx context.Context, id string, params *GetOIDCIDPParams, opts ...CallOption) (*GetOIDCIDPReply, error) {
-	return call[GetOIDCIDPReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/idps/oidc/{id}", args: []string{id}, params: params.params(), repeatable: true}, opts)
+func (s *IdentityProvidersService) GetOIDCIDP(ctx context.Context, id string, opts ...CallOption) (*GetOIDCIDPReply, error) {
+	return call[GetOIDCIDPReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/idps/oidc/{id}", args: []string{id}, takes: "GetOIDCIDPParams", repeatable: true}, opts)
 }
 
-// CreateOAuthIDPParams are what CreateOAuthIDP may be told besides; nil is the same as empty.
+// CreateOAuthIDPParams is the option of CreateOAuthIDP that holds the parameters of its query.
 type CreateOAuthIDPParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -1767,11 +1723,11 @@ type CreateOAuthIDPParams struct {
 	OrgDomain string
 }
 
-func (p *CreateOAuthIDPParams) params() []param {
+func (p *CreateOAuthIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "CreateOAuthIDPParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -1783,11 +1739,11 @@ func (p *CreateOAuthIDPParams) params() []param {
 // CreateOAuthIDP makes any OAuth 2.0 server that tells who the user is an identity provider of the context.
 //
 // Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
-func (s *IdentityProvidersService) CreateOAuthIDP(ctx context.Context, idp *OAuthIDP, params *CreateOAuthIDPParams, opts ...CallOption) (*CreateOAuthIDPReply, error) {
-	return call[CreateOAuthIDPReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/idps/oauth", params: params.params(), body: idp}, opts)
+func (s *IdentityProvidersService) CreateOAuthIDP(ctx context.Context, idp *OAuthIDP, opts ...CallOption) (*CreateOAuthIDPReply, error) {
+	return call[CreateOAuthIDPReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/idps/oauth", takes: "CreateOAuthIDPParams", body: idp}, opts)
 }
 
-// PatchOAuthIDPParams are what PatchOAuthIDP may be told besides; nil is the same as empty.
+// PatchOAuthIDPParams is the option of PatchOAuthIDP that holds the parameters of its query.
 type PatchOAuthIDPParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -1795,11 +1751,11 @@ type PatchOAuthIDPParams struct {
 	WritContext string
 }
 
-func (p *PatchOAuthIDPParams) params() []param {
+func (p *PatchOAuthIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "PatchOAuthIDPParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -1810,11 +1766,11 @@ func (p *PatchOAuthIDPParams) params() []param {
 //
 // Needs the permission idp.write where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *IdentityProvidersService) PatchOAuthIDP(ctx context.Context, id string, patch *PatchOAuthIDP, params *PatchOAuthIDPParams, opts ...CallOption) (*PatchOAuthIDPReply, error) {
-	return call[PatchOAuthIDPReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/idps/oauth/{id}", args: []string{id}, params: params.params(), body: patch}, opts)
+func (s *IdentityProvidersService) PatchOAuthIDP(ctx context.Context, id string, patch *PatchOAuthIDP, opts ...CallOption) (*PatchOAuthIDPReply, error) {
+	return call[PatchOAuthIDPReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/idps/oauth/{id}", args: []string{id}, takes: "PatchOAuthIDPParams", body: patch}, opts)
 }
 
-// GetOAuthIDPParams are what GetOAuthIDP may be told besides; nil is the same as empty.
+// GetOAuthIDPParams is the option of GetOAuthIDP that holds the parameters of its query.
 type GetOAuthIDPParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -1822,11 +1778,11 @@ type GetOAuthIDPParams struct {
 	WritContext string
 }
 
-func (p *GetOAuthIDPParams) params() []param {
+func (p *GetOAuthIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "GetOAuthIDPParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -1835,11 +1791,11 @@ func (p *GetOAuthIDPParams) params() []param {
 //
 // Needs the permission idp.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *IdentityProvidersService) GetOAuthIDP(ctx context.Context, id string, params *GetOAuthIDPParams, opts ...CallOption) (*GetOAuthIDPReply, error) {
-	return call[GetOAuthIDPReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/idps/oauth/{id}", args: []string{id}, params: params.params(), repeatable: true}, opts)
+func (s *IdentityProvidersService) GetOAuthIDP(ctx context.Context, id string, opts ...CallOption) (*GetOAuthIDPReply, error) {
+	return call[GetOAuthIDPReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/idps/oauth/{id}", args: []string{id}, takes: "GetOAuthIDPParams", repeatable: true}, opts)
 }
 
-// CreateGitHubIDPParams are what CreateGitHubIDP may be told besides; nil is the same as empty.
+// CreateGitHubIDPParams is the option of CreateGitHubIDP that holds the parameters of its query.
 type CreateGitHubIDPParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -1853,11 +1809,11 @@ type CreateGitHubIDPParams struct {
 	OrgDomain string
 }
 
-func (p *CreateGitHubIDPParams) params() []param {
+func (p *CreateGitHubIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "CreateGitHubIDPParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -1869,11 +1825,11 @@ func (p *CreateGitHubIDPParams) params() []param {
 // CreateGitHubIDP makes GitHub an identity provider of the context.
 //
 // Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
-func (s *IdentityProvidersService) CreateGitHubIDP(ctx context.Context, idp *GitHubIDP, params *CreateGitHubIDPParams, opts ...CallOption) (*CreateGitHubIDPReply, error) {
-	return call[CreateGitHubIDPReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/idps/github", params: params.params(), body: idp}, opts)
+func (s *IdentityProvidersService) CreateGitHubIDP(ctx context.Context, idp *GitHubIDP, opts ...CallOption) (*CreateGitHubIDPReply, error) {
+	return call[CreateGitHubIDPReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/idps/github", takes: "CreateGitHubIDPParams", body: idp}, opts)
 }
 
-// PatchGitHubIDPParams are what PatchGitHubIDP may be told besides; nil is the same as empty.
+// PatchGitHubIDPParams is the option of PatchGitHubIDP that holds the parameters of its query.
 type PatchGitHubIDPParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -1881,11 +1837,11 @@ type PatchGitHubIDPParams struct {
 	WritContext string
 }
 
-func (p *PatchGitHubIDPParams) params() []param {
+func (p *PatchGitHubIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "PatchGitHubIDPParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -1896,11 +1852,11 @@ func (p *PatchGitHubIDPParams) params() []param {
 //
 // Needs the permission idp.write where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *IdentityProvidersService) PatchGitHubIDP(ctx context.Context, id string, patch *PatchGitHubIDP, params *PatchGitHubIDPParams, opts ...CallOption) (*PatchGitHubIDPReply, error) {
-	return call[PatchGitHubIDPReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/idps/github/{id}", args: []string{id}, params: params.params(), body: patch}, opts)
+func (s *IdentityProvidersService) PatchGitHubIDP(ctx context.Context, id string, patch *PatchGitHubIDP, opts ...CallOption) (*PatchGitHubIDPReply, error) {
+	return call[PatchGitHubIDPReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/idps/github/{id}", args: []string{id}, takes: "PatchGitHubIDPParams", body: patch}, opts)
 }
 
-// GetGitHubIDPParams are what GetGitHubIDP may be told besides; nil is the same as empty.
+// GetGitHubIDPParams is the option of GetGitHubIDP that holds the parameters of its query.
 type GetGitHubIDPParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -1908,11 +1864,11 @@ type GetGitHubIDPParams struct {
 	WritContext string
 }
 
-func (p *GetGitHubIDPParams) params() []param {
+func (p *GetGitHubIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "GetGitHubIDPParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -1921,11 +1877,11 @@ func (p *GetGitHubIDPParams) params() []param {
 //
 // Needs the permission idp.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *IdentityProvidersService) GetGitHubIDP(ctx context.Context, id string, params *GetGitHubIDPParams, opts ...CallOption) (*GetGitHubIDPReply, error) {
-	return call[GetGitHubIDPReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/idps/github/{id}", args: []string{id}, params: params.params(), repeatable: true}, opts)
+func (s *IdentityProvidersService) GetGitHubIDP(ctx context.Context, id string, opts ...CallOption) (*GetGitHubIDPReply, error) {
+	return call[GetGitHubIDPReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/idps/github/{id}", args: []string{id}, takes: "GetGitHubIDPParams", repeatable: true}, opts)
 }
 
-// CreateGitHubESIDPParams are what CreateGitHubESIDP may be told besides; nil is the same as empty.
+// CreateGitHubESIDPParams is the option of CreateGitHubESIDP that holds the parameters of its query.
 type CreateGitHubESIDPParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -1939,11 +1895,11 @@ type CreateGitHubESIDPParams struct {
 	OrgDomain string
 }
 
-func (p *CreateGitHubESIDPParams) params() []param {
+func (p *CreateGitHubESIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "CreateGitHubESIDPParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -1955,11 +1911,11 @@ func (p *CreateGitHubESIDPParams) params() []param {
 // CreateGitHubESIDP makes a GitHub Enterprise Server an identity provider of the context.
 //
 // Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
-func (s *IdentityProvidersService) CreateGitHubESIDP(ctx context.Context, idp *GitHubESIDP, params *CreateGitHubESIDPParams, opts ...CallOption) (*CreateGitHubESIDPReply, error) {
-	return call[CreateGitHubESIDPReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/idps/github_es", params: params.params(), body: idp}, opts)
+func (s *IdentityProvidersService) CreateGitHubESIDP(ctx context.Context, idp *GitHubESIDP, opts ...CallOption) (*CreateGitHubESIDPReply, error) {
+	return call[CreateGitHubESIDPReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/idps/github_es", takes: "CreateGitHubESIDPParams", body: idp}, opts)
 }
 
-// PatchGitHubESIDPParams are what PatchGitHubESIDP may be told besides; nil is the same as empty.
+// PatchGitHubESIDPParams is the option of PatchGitHubESIDP that holds the parameters of its query.
 type PatchGitHubESIDPParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -1967,11 +1923,11 @@ type PatchGitHubESIDPParams struct {
 	WritContext string
 }
 
-func (p *PatchGitHubESIDPParams) params() []param {
+func (p *PatchGitHubESIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "PatchGitHubESIDPParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -1982,11 +1938,11 @@ func (p *PatchGitHubESIDPParams) params() []param {
 //
 // Needs the permission idp.write where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *IdentityProvidersService) PatchGitHubESIDP(ctx context.Context, id string, patch *PatchGitHubESIDP, params *PatchGitHubESIDPParams, opts ...CallOption) (*PatchGitHubESIDPReply, error) {
-	return call[PatchGitHubESIDPReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/idps/github_es/{id}", args: []string{id}, params: params.params(), body: patch}, opts)
+func (s *IdentityProvidersService) PatchGitHubESIDP(ctx context.Context, id string, patch *PatchGitHubESIDP, opts ...CallOption) (*PatchGitHubESIDPReply, error) {
+	return call[PatchGitHubESIDPReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/idps/github_es/{id}", args: []string{id}, takes: "PatchGitHubESIDPParams", body: patch}, opts)
 }
 
-// GetGitHubESIDPParams are what GetGitHubESIDP may be told besides; nil is the same as empty.
+// GetGitHubESIDPParams is the option of GetGitHubESIDP that holds the parameters of its query.
 type GetGitHubESIDPParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -1994,11 +1950,11 @@ type GetGitHubESIDPParams struct {
 	WritContext string
 }
 
-func (p *GetGitHubESIDPParams) params() []param {
+func (p *GetGitHubESIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "GetGitHubESIDPParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -2007,11 +1963,11 @@ func (p *GetGitHubESIDPParams) params() []param {
 //
 // Needs the permission idp.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *IdentityProvidersService) GetGitHubESIDP(ctx context.Context, id string, params *GetGitHubESIDPParams, opts ...CallOption) (*GetGitHubESIDPReply, error) {
-	return call[GetGitHubESIDPReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/idps/github_es/{id}", args: []string{id}, params: params.params(), repeatable: true}, opts)
+func (s *IdentityProvidersService) GetGitHubESIDP(ctx context.Context, id string, opts ...CallOption) (*GetGitHubESIDPReply, error) {
+	return call[GetGitHubESIDPReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/idps/github_es/{id}", args: []string{id}, takes: "GetGitHubESIDPParams", repeatable: true}, opts)
 }
 
-// CreateGoogleIDPParams are what CreateGoogleIDP may be told besides; nil is the same as empty.
+// CreateGoogleIDPParams is the option of CreateGoogleIDP that holds the parameters of its query.
 type CreateGoogleIDPParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -2025,11 +1981,11 @@ type CreateGoogleIDPParams struct {
 	OrgDomain string
 }
 
-func (p *CreateGoogleIDPParams) params() []param {
+func (p *CreateGoogleIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "CreateGoogleIDPParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -2041,11 +1997,11 @@ func (p *CreateGoogleIDPParams) params() []param {
 // CreateGoogleIDP makes Google an identity provider of the context.
 //
 // Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
-func (s *IdentityProvidersService) CreateGoogleIDP(ctx context.Context, idp *GoogleIDP, params *CreateGoogleIDPParams, opts ...CallOption) (*CreateGoogleIDPReply, error) {
-	return call[CreateGoogleIDPReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/idps/google", params: params.params(), body: idp}, opts)
+func (s *IdentityProvidersService) CreateGoogleIDP(ctx context.Context, idp *GoogleIDP, opts ...CallOption) (*CreateGoogleIDPReply, error) {
+	return call[CreateGoogleIDPReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/idps/google", takes: "CreateGoogleIDPParams", body: idp}, opts)
 }
 
-// PatchGoogleIDPParams are what PatchGoogleIDP may be told besides; nil is the same as empty.
+// PatchGoogleIDPParams is the option of PatchGoogleIDP that holds the parameters of its query.
 type PatchGoogleIDPParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -2053,11 +2009,11 @@ type PatchGoogleIDPParams struct {
 	WritContext string
 }
 
-func (p *PatchGoogleIDPParams) params() []param {
+func (p *PatchGoogleIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "PatchGoogleIDPParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -2068,11 +2024,11 @@ func (p *PatchGoogleIDPParams) params() []param {
 //
 // Needs the permission idp.write where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *IdentityProvidersService) PatchGoogleIDP(ctx context.Context, id string, patch *PatchGoogleIDP, params *PatchGoogleIDPParams, opts ...CallOption) (*PatchGoogleIDPReply, error) {
-	return call[PatchGoogleIDPReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/idps/google/{id}", args: []string{id}, params: params.params(), body: patch}, opts)
+func (s *IdentityProvidersService) PatchGoogleIDP(ctx context.Context, id string, patch *PatchGoogleIDP, opts ...CallOption) (*PatchGoogleIDPReply, error) {
+	return call[PatchGoogleIDPReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/idps/google/{id}", args: []string{id}, takes: "PatchGoogleIDPParams", body: patch}, opts)
 }
 
-// GetGoogleIDPParams are what GetGoogleIDP may be told besides; nil is the same as empty.
+// GetGoogleIDPParams is the option of GetGoogleIDP that holds the parameters of its query.
 type GetGoogleIDPParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -2080,11 +2036,11 @@ type GetGoogleIDPParams struct {
 	WritContext string
 }
 
-func (p *GetGoogleIDPParams) params() []param {
+func (p *GetGoogleIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "GetGoogleIDPParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -2093,11 +2049,11 @@ func (p *GetGoogleIDPParams) params() []param {
 //
 // Needs the permission idp.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *IdentityProvidersService) GetGoogleIDP(ctx context.Context, id string, params *GetGoogleIDPParams, opts ...CallOption) (*GetGoogleIDPReply, error) {
-	return call[GetGoogleIDPReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/idps/google/{id}", args: []string{id}, params: params.params(), repeatable: true}, opts)
+func (s *IdentityProvidersService) GetGoogleIDP(ctx context.Context, id string, opts ...CallOption) (*GetGoogleIDPReply, error) {
+	return call[GetGoogleIDPReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/idps/google/{id}", args: []string{id}, takes: "GetGoogleIDPParams", repeatable: true}, opts)
 }
 
-// CreateAzureADIDPParams are what CreateAzureADIDP may be told besides; nil is the same as empty.
+// CreateAzureADIDPParams is the option of CreateAzureADIDP that holds the parameters of its query.
 type CreateAzureADIDPParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -2111,11 +2067,11 @@ type CreateAzureADIDPParams struct {
 	OrgDomain string
 }
 
-func (p *CreateAzureADIDPParams) params() []param {
+func (p *CreateAzureADIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "CreateAzureADIDPParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -2127,11 +2083,11 @@ func (p *CreateAzureADIDPParams) params() []param {
 // CreateAzureADIDP makes Microsoft Entra ID an identity provider of the context.
 //
 // Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
-func (s *IdentityProvidersService) CreateAzureADIDP(ctx context.Context, idp *AzureADIDP, params *CreateAzureADIDPParams, opts ...CallOption) (*CreateAzureADIDPReply, error) {
-	return call[CreateAzureADIDPReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/idps/azure_ad", params: params.params(), body: idp}, opts)
+func (s *IdentityProvidersService) CreateAzureADIDP(ctx context.Context, idp *AzureADIDP, opts ...CallOption) (*CreateAzureADIDPReply, error) {
+	return call[CreateAzureADIDPReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/idps/azure_ad", takes: "CreateAzureADIDPParams", body: idp}, opts)
 }
 
-// PatchAzureADIDPParams are what PatchAzureADIDP may be told besides; nil is the same as empty.
+// PatchAzureADIDPParams is the option of PatchAzureADIDP that holds the parameters of its query.
 type PatchAzureADIDPParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -2139,11 +2095,11 @@ type PatchAzureADIDPParams struct {
 	WritContext string
 }
 
-func (p *PatchAzureADIDPParams) params() []param {
+func (p *PatchAzureADIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "PatchAzureADIDPParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -2154,11 +2110,11 @@ func (p *PatchAzureADIDPParams) params() []param {
 //
 // Needs the permission idp.write where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *IdentityProvidersService) PatchAzureADIDP(ctx context.Context, id string, patch *PatchAzureADIDP, params *PatchAzureADIDPParams, opts ...CallOption) (*PatchAzureADIDPReply, error) {
-	return call[PatchAzureADIDPReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/idps/azure_ad/{id}", args: []string{id}, params: params.params(), body: patch}, opts)
+func (s *IdentityProvidersService) PatchAzureADIDP(ctx context.Context, id string, patch *PatchAzureADIDP, opts ...CallOption) (*PatchAzureADIDPReply, error) {
+	return call[PatchAzureADIDPReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/idps/azure_ad/{id}", args: []string{id}, takes: "PatchAzureADIDPParams", body: patch}, opts)
 }
 
-// GetAzureADIDPParams are what GetAzureADIDP may be told besides; nil is the same as empty.
+// GetAzureADIDPParams is the option of GetAzureADIDP that holds the parameters of its query.
 type GetAzureADIDPParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -2166,11 +2122,11 @@ type GetAzureADIDPParams struct {
 	WritContext string
 }
 
-func (p *GetAzureADIDPParams) params() []param {
+func (p *GetAzureADIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "GetAzureADIDPParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -2179,11 +2135,11 @@ func (p *GetAzureADIDPParams) params() []param {
 //
 // Needs the permission idp.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *IdentityProvidersService) GetAzureADIDP(ctx context.Context, id string, params *GetAzureADIDPParams, opts ...CallOption) (*GetAzureADIDPReply, error) {
-	return call[GetAzureADIDPReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/idps/azure_ad/{id}", args: []string{id}, params: params.params(), repeatable: true}, opts)
+func (s *IdentityProvidersService) GetAzureADIDP(ctx context.Context, id string, opts ...CallOption) (*GetAzureADIDPReply, error) {
+	return call[GetAzureADIDPReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/idps/azure_ad/{id}", args: []string{id}, takes: "GetAzureADIDPParams", repeatable: true}, opts)
 }
 
-// CreateAppleIDPParams are what CreateAppleIDP may be told besides; nil is the same as empty.
+// CreateAppleIDPParams is the option of CreateAppleIDP that holds the parameters of its query.
 type CreateAppleIDPParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -2197,11 +2153,11 @@ type CreateAppleIDPParams struct {
 	OrgDomain string
 }
 
-func (p *CreateAppleIDPParams) params() []param {
+func (p *CreateAppleIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "CreateAppleIDPParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -2213,11 +2169,11 @@ func (p *CreateAppleIDPParams) params() []param {
 // CreateAppleIDP makes Apple an identity provider of the context.
 //
 // Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
-func (s *IdentityProvidersService) CreateAppleIDP(ctx context.Context, idp *AppleIDP, params *CreateAppleIDPParams, opts ...CallOption) (*CreateAppleIDPReply, error) {
-	return call[CreateAppleIDPReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/idps/apple", params: params.params(), body: idp}, opts)
+func (s *IdentityProvidersService) CreateAppleIDP(ctx context.Context, idp *AppleIDP, opts ...CallOption) (*CreateAppleIDPReply, error) {
+	return call[CreateAppleIDPReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/idps/apple", takes: "CreateAppleIDPParams", body: idp}, opts)
 }
 
-// PatchAppleIDPParams are what PatchAppleIDP may be told besides; nil is the same as empty.
+// PatchAppleIDPParams is the option of PatchAppleIDP that holds the parameters of its query.
 type PatchAppleIDPParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -2225,11 +2181,11 @@ type PatchAppleIDPParams struct {
 	WritContext string
 }
 
-func (p *PatchAppleIDPParams) params() []param {
+func (p *PatchAppleIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "PatchAppleIDPParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -2240,11 +2196,11 @@ func (p *PatchAppleIDPParams) params() []param {
 //
 // Needs the permission idp.write where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *IdentityProvidersService) PatchAppleIDP(ctx context.Context, id string, patch *PatchAppleIDP, params *PatchAppleIDPParams, opts ...CallOption) (*PatchAppleIDPReply, error) {
-	return call[PatchAppleIDPReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/idps/apple/{id}", args: []string{id}, params: params.params(), body: patch}, opts)
+func (s *IdentityProvidersService) PatchAppleIDP(ctx context.Context, id string, patch *PatchAppleIDP, opts ...CallOption) (*PatchAppleIDPReply, error) {
+	return call[PatchAppleIDPReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/idps/apple/{id}", args: []string{id}, takes: "PatchAppleIDPParams", body: patch}, opts)
 }
 
-// GetAppleIDPParams are what GetAppleIDP may be told besides; nil is the same as empty.
+// GetAppleIDPParams is the option of GetAppleIDP that holds the parameters of its query.
 type GetAppleIDPParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -2252,11 +2208,11 @@ type GetAppleIDPParams struct {
 	WritContext string
 }
 
-func (p *GetAppleIDPParams) params() []param {
+func (p *GetAppleIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "GetAppleIDPParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -2265,11 +2221,11 @@ func (p *GetAppleIDPParams) params() []param {
 //
 // Needs the permission idp.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *IdentityProvidersService) GetAppleIDP(ctx context.Context, id string, params *GetAppleIDPParams, opts ...CallOption) (*GetAppleIDPReply, error) {
-	return call[GetAppleIDPReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/idps/apple/{id}", args: []string{id}, params: params.params(), repeatable: true}, opts)
+func (s *IdentityProvidersService) GetAppleIDP(ctx context.Context, id string, opts ...CallOption) (*GetAppleIDPReply, error) {
+	return call[GetAppleIDPReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/idps/apple/{id}", args: []string{id}, takes: "GetAppleIDPParams", repeatable: true}, opts)
 }
 
-// DeleteIDPParams are what DeleteIDP may be told besides; nil is the same as empty.
+// DeleteIDPParams is the option of DeleteIDP that holds the parameters of its query.
 type DeleteIDPParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -2277,11 +2233,11 @@ type DeleteIDPParams struct {
 	WritContext string
 }
 
-func (p *DeleteIDPParams) params() []param {
+func (p *DeleteIDPParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "DeleteIDPParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -2291,11 +2247,11 @@ func (p *DeleteIDPParams) params() []param {
 //
 // Needs the permission idp.delete where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *IdentityProvidersService) DeleteIDP(ctx context.Context, id string, params *DeleteIDPParams, opts ...CallOption) (*DeleteIDPReply, error) {
-	return call[DeleteIDPReply](ctx, s.client, operation{verb: "DELETE", path: "/resources/v3alpha/idps/{id}", args: []string{id}, params: params.params(), repeatable: true}, opts)
+func (s *IdentityProvidersService) DeleteIDP(ctx context.Context, id string, opts ...CallOption) (*DeleteIDPReply, error) {
+	return call[DeleteIDPReply](ctx, s.client, operation{verb: "DELETE", path: "/resources/v3alpha/idps/{id}", args: []string{id}, takes: "DeleteIDPParams", repeatable: true}, opts)
 }
 
-// SearchIDPsParams are what SearchIDPs may be told besides; nil is the same as empty.
+// SearchIDPsParams is the option of SearchIDPs that holds the parameters of its query.
 type SearchIDPsParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -2317,11 +2273,11 @@ type SearchIDPsParams struct {
 	SortingColumn IDPFieldName
 }
 
-func (p *SearchIDPsParams) params() []param {
+func (p *SearchIDPsParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchIDPsParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -2341,18 +2297,14 @@ func (p *SearchIDPsParams) params() []param {
 //
 // Needs the permission idp.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *IdentityProvidersService) SearchIDPs(ctx context.Context, filters []IDPSearchFilter, params *SearchIDPsParams, opts ...CallOption) (*SearchIDPsReply, error) {
-	return call[SearchIDPsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/idps/_search", params: params.params(), body: filters, repeatable: true}, opts)
+func (s *IdentityProvidersService) SearchIDPs(ctx context.Context, filters []IDPSearchFilter, opts ...CallOption) (*SearchIDPsReply, error) {
+	return call[SearchIDPsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/idps/_search", takes: "SearchIDPsParams", body: filters, repeatable: true}, opts)
 }
 
 // AllIDPs calls SearchIDPs page by page, and goes on until the end or the first error.
-func (s *IdentityProvidersService) AllIDPs(ctx context.Context, filters []IDPSearchFilter, params *SearchIDPsParams, opts ...CallOption) iter.Seq2[*GetIDP, error] {
-	page := SearchIDPsParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchIDPsParams) ([]GetIDP, bool, error) {
-		reply, err := s.SearchIDPs(ctx, filters, page, opts...)
+func (s *IdentityProvidersService) AllIDPs(ctx context.Context, filters []IDPSearchFilter, opts ...CallOption) iter.Seq2[*GetIDP, error] {
+	return pages(paramsAmong[SearchIDPsParams](opts), func(page *SearchIDPsParams) ([]GetIDP, bool, error) {
+		reply, err := s.SearchIDPs(ctx, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -2384,7 +2336,7 @@ func (s *UserIDPLinksService) RemoveIDPLink(ctx context.Context, userID string, 
 	return call[RemoveIDPLinkReply](ctx, s.client, operation{verb: "DELETE", path: "/v3alpha/users/{userId}/idps/{id}", args: []string{userID, id}, repeatable: true}, opts)
 }
 
-// SearchIDPLinksParams are what SearchIDPLinks may be told besides; nil is the same as empty.
+// SearchIDPLinksParams is the option of SearchIDPLinks that holds the parameters of its query.
 type SearchIDPLinksParams struct {
 	// The number of matches to skip.
 	Offset int
@@ -2396,11 +2348,11 @@ type SearchIDPLinksParams struct {
 	SortingColumn IDPLinkFieldName
 }
 
-func (p *SearchIDPLinksParams) params() []param {
+func (p *SearchIDPLinksParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchIDPLinksParams", []param{
 		{"query", "query.offset", p.Offset},
 		{"query", "query.limit", p.Limit},
 		{"query", "query.asc", p.Asc},
@@ -2413,18 +2365,14 @@ func (p *SearchIDPLinksParams) params() []param {
 // The filters of the list combine with AND; an empty list finds all.
 //
 // Needs the permission user.read where the object is, or that it concerns the caller's own user.
-func (s *UserIDPLinksService) SearchIDPLinks(ctx context.Context, userID string, filters []IDPLinkSearchFilter, params *SearchIDPLinksParams, opts ...CallOption) (*SearchIDPLinksReply, error) {
-	return call[SearchIDPLinksReply](ctx, s.client, operation{verb: "POST", path: "/v3alpha/users/{userId}/idps/_search", args: []string{userID}, params: params.params(), body: filters, repeatable: true}, opts)
+func (s *UserIDPLinksService) SearchIDPLinks(ctx context.Context, userID string, filters []IDPLinkSearchFilter, opts ...CallOption) (*SearchIDPLinksReply, error) {
+	return call[SearchIDPLinksReply](ctx, s.client, operation{verb: "POST", path: "/v3alpha/users/{userId}/idps/_search", args: []string{userID}, takes: "SearchIDPLinksParams", body: filters, repeatable: true}, opts)
 }
 
 // AllIDPLinks calls SearchIDPLinks page by page, and goes on until the end or the first error.
-func (s *UserIDPLinksService) AllIDPLinks(ctx context.Context, userID string, filters []IDPLinkSearchFilter, params *SearchIDPLinksParams, opts ...CallOption) iter.Seq2[*GetIDPLink, error] {
-	page := SearchIDPLinksParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchIDPLinksParams) ([]GetIDPLink, bool, error) {
-		reply, err := s.SearchIDPLinks(ctx, userID, filters, page, opts...)
+func (s *UserIDPLinksService) AllIDPLinks(ctx context.Context, userID string, filters []IDPLinkSearchFilter, opts ...CallOption) iter.Seq2[*GetIDPLink, error] {
+	return pages(paramsAmong[SearchIDPLinksParams](opts), func(page *SearchIDPLinksParams) ([]GetIDPLink, bool, error) {
+		reply, err := s.SearchIDPLinks(ctx, userID, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -2470,7 +2418,7 @@ func (s *InstancesService) GetInstance(ctx context.Context, id string, opts ...C
 	return call[GetInstanceReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/instances/{id}", args: []string{id}, repeatable: true}, opts)
 }
 
-// SearchInstancesParams are what SearchInstances may be told besides; nil is the same as empty.
+// SearchInstancesParams is the option of SearchInstances that holds the parameters of its query.
 type SearchInstancesParams struct {
 	// The number of matches to skip.
 	Offset int
@@ -2482,11 +2430,11 @@ type SearchInstancesParams struct {
 	SortingColumn InstanceFieldName
 }
 
-func (p *SearchInstancesParams) params() []param {
+func (p *SearchInstancesParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchInstancesParams", []param{
 		{"query", "query.offset", p.Offset},
 		{"query", "query.limit", p.Limit},
 		{"query", "query.asc", p.Asc},
@@ -2499,18 +2447,14 @@ func (p *SearchInstancesParams) params() []param {
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
 // Needs the permission system.instance.read. Answers only where the feature multitenancy_resources_api is on.
-func (s *InstancesService) SearchInstances(ctx context.Context, filters []InstanceSearchFilter, params *SearchInstancesParams, opts ...CallOption) (*SearchInstancesReply, error) {
-	return call[SearchInstancesReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/instances/_search", params: params.params(), body: filters, repeatable: true}, opts)
+func (s *InstancesService) SearchInstances(ctx context.Context, filters []InstanceSearchFilter, opts ...CallOption) (*SearchInstancesReply, error) {
+	return call[SearchInstancesReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/instances/_search", takes: "SearchInstancesParams", body: filters, repeatable: true}, opts)
 }
 
 // AllInstances calls SearchInstances page by page, and goes on until the end or the first error.
-func (s *InstancesService) AllInstances(ctx context.Context, filters []InstanceSearchFilter, params *SearchInstancesParams, opts ...CallOption) iter.Seq2[*GetInstance, error] {
-	page := SearchInstancesParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchInstancesParams) ([]GetInstance, bool, error) {
-		reply, err := s.SearchInstances(ctx, filters, page, opts...)
+func (s *InstancesService) AllInstances(ctx context.Context, filters []InstanceSearchFilter, opts ...CallOption) iter.Seq2[*GetInstance, error] {
+	return pages(paramsAmong[SearchInstancesParams](opts), func(page *SearchInstancesParams) ([]GetInstance, bool, error) {
+		reply, err := s.SearchInstances(ctx, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -2537,7 +2481,7 @@ func (s *InstancesService) BulkLimit(ctx context.Context, filters []InstanceLimi
 // do.
 type MembershipsService struct{ client *Client }
 
-// CreateMembershipParams are what CreateMembership may be told besides; nil is the same as empty.
+// CreateMembershipParams is the option of CreateMembership that holds the parameters of its query.
 type CreateMembershipParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -2551,11 +2495,11 @@ type CreateMembershipParams struct {
 	OrgDomain string
 }
 
-func (p *CreateMembershipParams) params() []param {
+func (p *CreateMembershipParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "CreateMembershipParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -2570,11 +2514,11 @@ func (p *CreateMembershipParams) params() []param {
 //
 // Needs the permission membership.write where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *MembershipsService) CreateMembership(ctx context.Context, membership *Membership, params *CreateMembershipParams, opts ...CallOption) (*CreateMembershipReply, error) {
-	return call[CreateMembershipReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/memberships", params: params.params(), body: membership}, opts)
+func (s *MembershipsService) CreateMembership(ctx context.Context, membership *Membership, opts ...CallOption) (*CreateMembershipReply, error) {
+	return call[CreateMembershipReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/memberships", takes: "CreateMembershipParams", body: membership}, opts)
 }
 
-// PatchMembershipParams are what PatchMembership may be told besides; nil is the same as empty.
+// PatchMembershipParams is the option of PatchMembership that holds the parameters of its query.
 type PatchMembershipParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -2588,11 +2532,11 @@ type PatchMembershipParams struct {
 	OrgDomain string
 }
 
-func (p *PatchMembershipParams) params() []param {
+func (p *PatchMembershipParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "PatchMembershipParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -2607,11 +2551,11 @@ func (p *PatchMembershipParams) params() []param {
 //
 // Needs the permission membership.write where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *MembershipsService) PatchMembership(ctx context.Context, id string, patch *PatchMembership, params *PatchMembershipParams, opts ...CallOption) (*PatchMembershipReply, error) {
-	return call[PatchMembershipReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/memberships/{id}", args: []string{id}, params: params.params(), body: patch}, opts)
+func (s *MembershipsService) PatchMembership(ctx context.Context, id string, patch *PatchMembership, opts ...CallOption) (*PatchMembershipReply, error) {
+	return call[PatchMembershipReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/memberships/{id}", args: []string{id}, takes: "PatchMembershipParams", body: patch}, opts)
 }
 
-// DeleteMembershipParams are what DeleteMembership may be told besides; nil is the same as empty.
+// DeleteMembershipParams is the option of DeleteMembership that holds the parameters of its query.
 type DeleteMembershipParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -2625,11 +2569,11 @@ type DeleteMembershipParams struct {
 	OrgDomain string
 }
 
-func (p *DeleteMembershipParams) params() []param {
+func (p *DeleteMembershipParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "DeleteMembershipParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -2642,11 +2586,11 @@ func (p *DeleteMembershipParams) params() []param {
 //
 // Needs the permission membership.delete where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *MembershipsService) DeleteMembership(ctx context.Context, id string, params *DeleteMembershipParams, opts ...CallOption) (*DeleteMembershipReply, error) {
-	return call[DeleteMembershipReply](ctx, s.client, operation{verb: "DELETE", path: "/resources/v3alpha/memberships/{id}", args: []string{id}, params: params.params(), repeatable: true}, opts)
+func (s *MembershipsService) DeleteMembership(ctx context.Context, id string, opts ...CallOption) (*DeleteMembershipReply, error) {
+	return call[DeleteMembershipReply](ctx, s.client, operation{verb: "DELETE", path: "/resources/v3alpha/memberships/{id}", args: []string{id}, takes: "DeleteMembershipParams", repeatable: true}, opts)
 }
 
-// GetMembershipParams are what GetMembership may be told besides; nil is the same as empty.
+// GetMembershipParams is the option of GetMembership that holds the parameters of its query.
 type GetMembershipParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -2660,11 +2604,11 @@ type GetMembershipParams struct {
 	OrgDomain string
 }
 
-func (p *GetMembershipParams) params() []param {
+func (p *GetMembershipParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "GetMembershipParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -2677,11 +2621,11 @@ func (p *GetMembershipParams) params() []param {
 //
 // Needs the permission membership.read where the object is, or that it concerns the caller's own user.
 // Answers only where the feature multitenancy_resources_api is on.
-func (s *MembershipsService) GetMembership(ctx context.Context, id string, params *GetMembershipParams, opts ...CallOption) (*GetMembershipReply, error) {
-	return call[GetMembershipReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/memberships/{id}", args: []string{id}, params: params.params(), repeatable: true}, opts)
+func (s *MembershipsService) GetMembership(ctx context.Context, id string, opts ...CallOption) (*GetMembershipReply, error) {
+	return call[GetMembershipReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/memberships/{id}", args: []string{id}, takes: "GetMembershipParams", repeatable: true}, opts)
 }
 
-// SearchMembershipsParams are what SearchMemberships may be told besides; nil is the same as empty.
+// SearchMembershipsParams is the option of SearchMemberships that holds the parameters of its query.
 type SearchMembershipsParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -2703,11 +2647,11 @@ type SearchMembershipsParams struct {
 	SortingColumn MembershipFieldName
 }
 
-func (p *SearchMembershipsParams) params() []param {
+func (p *SearchMembershipsParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchMembershipsParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -2726,18 +2670,14 @@ func (p *SearchMembershipsParams) params() []param {
 //
 // Needs the permission membership.read where the object is, or that it concerns the caller's own user.
 // Answers only where the feature multitenancy_resources_api is on.
-func (s *MembershipsService) SearchMemberships(ctx context.Context, filters []MembershipSearchFilter, params *SearchMembershipsParams, opts ...CallOption) (*SearchMembershipsReply, error) {
-	return call[SearchMembershipsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/memberships/_search", params: params.params(), body: filters, repeatable: true}, opts)
+func (s *MembershipsService) SearchMemberships(ctx context.Context, filters []MembershipSearchFilter, opts ...CallOption) (*SearchMembershipsReply, error) {
+	return call[SearchMembershipsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/memberships/_search", takes: "SearchMembershipsParams", body: filters, repeatable: true}, opts)
 }
 
 // AllMemberships calls SearchMemberships page by page, and goes on until the end or the first error.
-func (s *MembershipsService) AllMemberships(ctx context.Context, filters []MembershipSearchFilter, params *SearchMembershipsParams, opts ...CallOption) iter.Seq2[*GetMembership, error] {
-	page := SearchMembershipsParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchMembershipsParams) ([]GetMembership, bool, error) {
-		reply, err := s.SearchMemberships(ctx, filters, page, opts...)
+func (s *MembershipsService) AllMemberships(ctx context.Context, filters []MembershipSearchFilter, opts ...CallOption) iter.Seq2[*GetMembership, error] {
+	return pages(paramsAmong[SearchMembershipsParams](opts), func(page *SearchMembershipsParams) ([]GetMembership, bool, error) {
+		reply, err := s.SearchMemberships(ctx, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -2746,7 +2686,7 @@ func (s *MembershipsService) AllMemberships(ctx context.Context, filters []Membe
 	})
 }
 
-// ListAvailableRolesParams are what ListAvailableRoles may be told besides; nil is the same as empty.
+// ListAvailableRolesParams is the option of ListAvailableRoles that holds the parameters of its query.
 type ListAvailableRolesParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -2762,11 +2702,11 @@ type ListAvailableRolesParams struct {
 	Level MembershipLevel
 }
 
-func (p *ListAvailableRolesParams) params() []param {
+func (p *ListAvailableRolesParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "ListAvailableRolesParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -2781,8 +2721,8 @@ func (p *ListAvailableRolesParams) params() []param {
 //
 // Needs the permission membership.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *MembershipsService) ListAvailableRoles(ctx context.Context, params *ListAvailableRolesParams, opts ...CallOption) (*ListAvailableRolesReply, error) {
-	return call[ListAvailableRolesReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/memberships/_available_roles", params: params.params(), repeatable: true}, opts)
+func (s *MembershipsService) ListAvailableRoles(ctx context.Context, opts ...CallOption) (*ListAvailableRolesReply, error) {
+	return call[ListAvailableRolesReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/memberships/_available_roles", takes: "ListAvailableRolesParams", repeatable: true}, opts)
 }
 
 // MessagesService shows what became of e-mails and text messages to users, and sends them again. What they
@@ -2793,7 +2733,7 @@ func (s *MembershipsService) ListAvailableRoles(ctx context.Context, params *Lis
 // the same at each attempt.
 type MessagesService struct{ client *Client }
 
-// SearchMessagesParams are what SearchMessages may be told besides; nil is the same as empty.
+// SearchMessagesParams is the option of SearchMessages that holds the parameters of its query.
 type SearchMessagesParams struct {
 	// The number of matches to skip.
 	Offset int
@@ -2805,11 +2745,11 @@ type SearchMessagesParams struct {
 	SortingColumn MessageFieldName
 }
 
-func (p *SearchMessagesParams) params() []param {
+func (p *SearchMessagesParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchMessagesParams", []param{
 		{"query", "query.offset", p.Offset},
 		{"query", "query.limit", p.Limit},
 		{"query", "query.asc", p.Asc},
@@ -2824,18 +2764,14 @@ func (p *SearchMessagesParams) params() []param {
 //
 // Needs the permission message.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *MessagesService) SearchMessages(ctx context.Context, filters []MessageSearchFilter, params *SearchMessagesParams, opts ...CallOption) (*SearchMessagesReply, error) {
-	return call[SearchMessagesReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/messages/_search", params: params.params(), body: filters, repeatable: true}, opts)
+func (s *MessagesService) SearchMessages(ctx context.Context, filters []MessageSearchFilter, opts ...CallOption) (*SearchMessagesReply, error) {
+	return call[SearchMessagesReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/messages/_search", takes: "SearchMessagesParams", body: filters, repeatable: true}, opts)
 }
 
 // AllMessages calls SearchMessages page by page, and goes on until the end or the first error.
-func (s *MessagesService) AllMessages(ctx context.Context, filters []MessageSearchFilter, params *SearchMessagesParams, opts ...CallOption) iter.Seq2[*GetMessage, error] {
-	page := SearchMessagesParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchMessagesParams) ([]GetMessage, bool, error) {
-		reply, err := s.SearchMessages(ctx, filters, page, opts...)
+func (s *MessagesService) AllMessages(ctx context.Context, filters []MessageSearchFilter, opts ...CallOption) iter.Seq2[*GetMessage, error] {
+	return pages(paramsAmong[SearchMessagesParams](opts), func(page *SearchMessagesParams) ([]GetMessage, bool, error) {
+		reply, err := s.SearchMessages(ctx, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -2898,7 +2834,7 @@ func (s *OrganizationsService) GetOrganization(ctx context.Context, id string, o
 	return call[GetOrganizationReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/organizations/{id}", args: []string{id}, repeatable: true}, opts)
 }
 
-// SearchOrganizationsParams are what SearchOrganizations may be told besides; nil is the same as empty.
+// SearchOrganizationsParams is the option of SearchOrganizations that holds the parameters of its query.
 type SearchOrganizationsParams struct {
 	// An instance by its ID. At most one parameter ctx.* may be given.
 	InstanceID string
@@ -2918,11 +2854,11 @@ type SearchOrganizationsParams struct {
 	SortingColumn OrganizationFieldName
 }
 
-func (p *SearchOrganizationsParams) params() []param {
+func (p *SearchOrganizationsParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchOrganizationsParams", []param{
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
 		{"query", "ctx.orgId", p.OrgID},
@@ -2940,18 +2876,14 @@ func (p *SearchOrganizationsParams) params() []param {
 //
 // Needs the permission org.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *OrganizationsService) SearchOrganizations(ctx context.Context, filters []OrganizationSearchFilter, params *SearchOrganizationsParams, opts ...CallOption) (*SearchOrganizationsReply, error) {
-	return call[SearchOrganizationsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/organizations/_search", params: params.params(), body: filters, repeatable: true}, opts)
+func (s *OrganizationsService) SearchOrganizations(ctx context.Context, filters []OrganizationSearchFilter, opts ...CallOption) (*SearchOrganizationsReply, error) {
+	return call[SearchOrganizationsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/organizations/_search", takes: "SearchOrganizationsParams", body: filters, repeatable: true}, opts)
 }
 
 // AllOrganizations calls SearchOrganizations page by page, and goes on until the end or the first error.
-func (s *OrganizationsService) AllOrganizations(ctx context.Context, filters []OrganizationSearchFilter, params *SearchOrganizationsParams, opts ...CallOption) iter.Seq2[*GetOrganization, error] {
-	page := SearchOrganizationsParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchOrganizationsParams) ([]GetOrganization, bool, error) {
-		reply, err := s.SearchOrganizations(ctx, filters, page, opts...)
+func (s *OrganizationsService) AllOrganizations(ctx context.Context, filters []OrganizationSearchFilter, opts ...CallOption) iter.Seq2[*GetOrganization, error] {
+	return pages(paramsAmong[SearchOrganizationsParams](opts), func(page *SearchOrganizationsParams) ([]GetOrganization, bool, error) {
+		reply, err := s.SearchOrganizations(ctx, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -2995,7 +2927,7 @@ func (s *OrganizationsService) GetInstanceDefault(ctx context.Context, opts ...C
 // ProjectsService manages projects.
 type ProjectsService struct{ client *Client }
 
-// CreateProjectParams are what CreateProject may be told besides; nil is the same as empty.
+// CreateProjectParams is the option of CreateProject that holds the parameters of its query.
 type CreateProjectParams struct {
 	// An organization by its ID. At most one parameter ctx.* may be given.
 	OrgID string
@@ -3003,11 +2935,11 @@ type CreateProjectParams struct {
 	OrgDomain string
 }
 
-func (p *CreateProjectParams) params() []param {
+func (p *CreateProjectParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "CreateProjectParams", []param{
 		{"query", "ctx.orgId", p.OrgID},
 		{"query", "ctx.orgDomain", p.OrgDomain},
 	}
@@ -3018,8 +2950,8 @@ func (p *CreateProjectParams) params() []param {
 // A caller who could not change it otherwise becomes its owner.
 //
 // Needs the permission project.create. Answers only where the feature multitenancy_resources_api is on.
-func (s *ProjectsService) CreateProject(ctx context.Context, project *Project, params *CreateProjectParams, opts ...CallOption) (*CreateProjectReply, error) {
-	return call[CreateProjectReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/projects", params: params.params(), body: project}, opts)
+func (s *ProjectsService) CreateProject(ctx context.Context, project *Project, opts ...CallOption) (*CreateProjectReply, error) {
+	return call[CreateProjectReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/projects", takes: "CreateProjectParams", body: project}, opts)
 }
 
 // PatchProject changes the fields of a project that are present.
@@ -3048,7 +2980,7 @@ func (s *ProjectsService) GetProject(ctx context.Context, id string, opts ...Cal
 	return call[GetProjectReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/projects/{id}", args: []string{id}, repeatable: true}, opts)
 }
 
-// SearchProjectsParams are what SearchProjects may be told besides; nil is the same as empty.
+// SearchProjectsParams is the option of SearchProjects that holds the parameters of its query.
 type SearchProjectsParams struct {
 	// An instance by its ID. At most one parameter ctx.* may be given.
 	InstanceID string
@@ -3068,11 +3000,11 @@ type SearchProjectsParams struct {
 	SortingColumn ProjectFieldName
 }
 
-func (p *SearchProjectsParams) params() []param {
+func (p *SearchProjectsParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchProjectsParams", []param{
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
 		{"query", "ctx.orgId", p.OrgID},
@@ -3090,18 +3022,14 @@ func (p *SearchProjectsParams) params() []param {
 //
 // Needs the permission project.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *ProjectsService) SearchProjects(ctx context.Context, filters []ProjectSearchFilter, params *SearchProjectsParams, opts ...CallOption) (*SearchProjectsReply, error) {
-	return call[SearchProjectsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/projects/_search", params: params.params(), body: filters, repeatable: true}, opts)
+func (s *ProjectsService) SearchProjects(ctx context.Context, filters []ProjectSearchFilter, opts ...CallOption) (*SearchProjectsReply, error) {
+	return call[SearchProjectsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/projects/_search", takes: "SearchProjectsParams", body: filters, repeatable: true}, opts)
 }
 
 // AllProjects calls SearchProjects page by page, and goes on until the end or the first error.
-func (s *ProjectsService) AllProjects(ctx context.Context, filters []ProjectSearchFilter, params *SearchProjectsParams, opts ...CallOption) iter.Seq2[*GetProject, error] {
-	page := SearchProjectsParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchProjectsParams) ([]GetProject, bool, error) {
-		reply, err := s.SearchProjects(ctx, filters, page, opts...)
+func (s *ProjectsService) AllProjects(ctx context.Context, filters []ProjectSearchFilter, opts ...CallOption) iter.Seq2[*GetProject, error] {
+	return pages(paramsAmong[SearchProjectsParams](opts), func(page *SearchProjectsParams) ([]GetProject, bool, error) {
+		reply, err := s.SearchProjects(ctx, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -3160,7 +3088,7 @@ func (s *UserSchemasService) GetUserSchema(ctx context.Context, id string, opts 
 	return call[GetUserSchemaReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/user_schemas/{id}", args: []string{id}, repeatable: true}, opts)
 }
 
-// SearchUserSchemasParams are what SearchUserSchemas may be told besides; nil is the same as empty.
+// SearchUserSchemasParams is the option of SearchUserSchemas that holds the parameters of its query.
 type SearchUserSchemasParams struct {
 	// An instance by its ID. At most one parameter ctx.* may be given.
 	InstanceID string
@@ -3176,11 +3104,11 @@ type SearchUserSchemasParams struct {
 	SortingColumn UserSchemaFieldName
 }
 
-func (p *SearchUserSchemasParams) params() []param {
+func (p *SearchUserSchemasParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchUserSchemasParams", []param{
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
 		{"query", "query.offset", p.Offset},
@@ -3195,18 +3123,14 @@ func (p *SearchUserSchemasParams) params() []param {
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
 // Needs the permission userschema.read. Answers only where the feature user_schema is on.
-func (s *UserSchemasService) SearchUserSchemas(ctx context.Context, filters []UserSchemaSearchFilter, params *SearchUserSchemasParams, opts ...CallOption) (*SearchUserSchemasReply, error) {
-	return call[SearchUserSchemasReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/user_schemas/_search", params: params.params(), body: filters, repeatable: true}, opts)
+func (s *UserSchemasService) SearchUserSchemas(ctx context.Context, filters []UserSchemaSearchFilter, opts ...CallOption) (*SearchUserSchemasReply, error) {
+	return call[SearchUserSchemasReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/user_schemas/_search", takes: "SearchUserSchemasParams", body: filters, repeatable: true}, opts)
 }
 
 // AllUserSchemas calls SearchUserSchemas page by page, and goes on until the end or the first error.
-func (s *UserSchemasService) AllUserSchemas(ctx context.Context, filters []UserSchemaSearchFilter, params *SearchUserSchemasParams, opts ...CallOption) iter.Seq2[*GetUserSchema, error] {
-	page := SearchUserSchemasParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchUserSchemasParams) ([]GetUserSchema, bool, error) {
-		reply, err := s.SearchUserSchemas(ctx, filters, page, opts...)
+func (s *UserSchemasService) AllUserSchemas(ctx context.Context, filters []UserSchemaSearchFilter, opts ...CallOption) iter.Seq2[*GetUserSchema, error] {
+	return pages(paramsAmong[SearchUserSchemasParams](opts), func(page *SearchUserSchemasParams) ([]GetUserSchema, bool, error) {
+		reply, err := s.SearchUserSchemas(ctx, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -3268,7 +3192,7 @@ func (s *SessionsService) GetSession(ctx context.Context, id string, opts ...Cal
 	return call[GetSessionReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/sessions/{id}", args: []string{id}, repeatable: true}, opts)
 }
 
-// SearchSessionsParams are what SearchSessions may be told besides; nil is the same as empty.
+// SearchSessionsParams is the option of SearchSessions that holds the parameters of its query.
 type SearchSessionsParams struct {
 	// An instance by its ID. At most one parameter ctx.* may be given.
 	InstanceID string
@@ -3288,11 +3212,11 @@ type SearchSessionsParams struct {
 	SortingColumn SessionFieldName
 }
 
-func (p *SearchSessionsParams) params() []param {
+func (p *SearchSessionsParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchSessionsParams", []param{
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
 		{"query", "ctx.orgId", p.OrgID},
@@ -3311,18 +3235,14 @@ func (p *SearchSessionsParams) params() []param {
 //
 // Needs the permission session.read where the object is, or that it concerns the caller's own user. Answers
 // only where the feature multitenancy_resources_api is on.
-func (s *SessionsService) SearchSessions(ctx context.Context, filters []SessionSearchFilter, params *SearchSessionsParams, opts ...CallOption) (*SearchSessionsReply, error) {
-	return call[SearchSessionsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/sessions/_search", params: params.params(), body: filters, repeatable: true}, opts)
+func (s *SessionsService) SearchSessions(ctx context.Context, filters []SessionSearchFilter, opts ...CallOption) (*SearchSessionsReply, error) {
+	return call[SearchSessionsReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/sessions/_search", takes: "SearchSessionsParams", body: filters, repeatable: true}, opts)
 }
 
 // AllSessions calls SearchSessions page by page, and goes on until the end or the first error.
-func (s *SessionsService) AllSessions(ctx context.Context, filters []SessionSearchFilter, params *SearchSessionsParams, opts ...CallOption) iter.Seq2[*GetSession, error] {
-	page := SearchSessionsParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchSessionsParams) ([]GetSession, bool, error) {
-		reply, err := s.SearchSessions(ctx, filters, page, opts...)
+func (s *SessionsService) AllSessions(ctx context.Context, filters []SessionSearchFilter, opts ...CallOption) iter.Seq2[*GetSession, error] {
+	return pages(paramsAmong[SearchSessionsParams](opts), func(page *SearchSessionsParams) ([]GetSession, bool, error) {
+		reply, err := s.SearchSessions(ctx, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -3350,7 +3270,7 @@ func (s *SessionsService) EndSession(ctx context.Context, id string, request *En
 // ApplicationSettingsService sets and resolves what applications may get from those who sign in to them.
 type ApplicationSettingsService struct{ client *Client }
 
-// SetApplicationSettingsParams are what SetApplicationSettings may be told besides; nil is the same as empty.
+// SetApplicationSettingsParams is the option of SetApplicationSettings that holds the parameters of its query.
 type SetApplicationSettingsParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -3364,11 +3284,11 @@ type SetApplicationSettingsParams struct {
 	OrgDomain string
 }
 
-func (p *SetApplicationSettingsParams) params() []param {
+func (p *SetApplicationSettingsParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SetApplicationSettingsParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -3381,11 +3301,11 @@ func (p *SetApplicationSettingsParams) params() []param {
 // back, so that the parent's counts again.
 //
 // Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
-func (s *ApplicationSettingsService) SetApplicationSettings(ctx context.Context, patch *SetApplicationSettings, params *SetApplicationSettingsParams, opts ...CallOption) (*SetApplicationSettingsReply, error) {
-	return call[SetApplicationSettingsReply](ctx, s.client, operation{verb: "PATCH", path: "/settings/v3alpha/applications", params: params.params(), body: patch}, opts)
+func (s *ApplicationSettingsService) SetApplicationSettings(ctx context.Context, patch *SetApplicationSettings, opts ...CallOption) (*SetApplicationSettingsReply, error) {
+	return call[SetApplicationSettingsReply](ctx, s.client, operation{verb: "PATCH", path: "/settings/v3alpha/applications", takes: "SetApplicationSettingsParams", body: patch}, opts)
 }
 
-// ResolveApplicationSettingsParams are what ResolveApplicationSettings may be told besides; nil is the same as empty.
+// ResolveApplicationSettingsParams is the option of ResolveApplicationSettings that holds the parameters of its query.
 type ResolveApplicationSettingsParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -3399,11 +3319,11 @@ type ResolveApplicationSettingsParams struct {
 	OrgDomain string
 }
 
-func (p *ResolveApplicationSettingsParams) params() []param {
+func (p *ResolveApplicationSettingsParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "ResolveApplicationSettingsParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -3415,8 +3335,8 @@ func (p *ResolveApplicationSettingsParams) params() []param {
 // ResolveApplicationSettings reads the properties as they apply in a context, and where they come from.
 //
 // Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
-func (s *ApplicationSettingsService) ResolveApplicationSettings(ctx context.Context, params *ResolveApplicationSettingsParams, opts ...CallOption) (*ResolveApplicationSettingsReply, error) {
-	return call[ResolveApplicationSettingsReply](ctx, s.client, operation{verb: "GET", path: "/settings/v3alpha/applications", params: params.params(), repeatable: true}, opts)
+func (s *ApplicationSettingsService) ResolveApplicationSettings(ctx context.Context, opts ...CallOption) (*ResolveApplicationSettingsReply, error) {
+	return call[ResolveApplicationSettingsReply](ctx, s.client, operation{verb: "GET", path: "/settings/v3alpha/applications", takes: "ResolveApplicationSettingsParams", repeatable: true}, opts)
 }
 
 // MessageTextSettingsService sets and resolves the words of e-mails and text messages to users, for each kind
@@ -3424,7 +3344,7 @@ func (s *ApplicationSettingsService) ResolveApplicationSettings(ctx context.Cont
 // divided by an empty line.
 type MessageTextSettingsService struct{ client *Client }
 
-// SetMessageTextParams are what SetMessageText may be told besides; nil is the same as empty.
+// SetMessageTextParams is the option of SetMessageText that holds the parameters of its query.
 type SetMessageTextParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -3438,11 +3358,11 @@ type SetMessageTextParams struct {
 	OrgDomain string
 }
 
-func (p *SetMessageTextParams) params() []param {
+func (p *SetMessageTextParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SetMessageTextParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -3455,11 +3375,11 @@ func (p *SetMessageTextParams) params() []param {
 // that the parent's counts again.
 //
 // Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
-func (s *MessageTextSettingsService) SetMessageText(ctx context.Context, kind string, language string, patch *SetMessageTextSettings, params *SetMessageTextParams, opts ...CallOption) (*SetMessageTextReply, error) {
-	return call[SetMessageTextReply](ctx, s.client, operation{verb: "PATCH", path: "/settings/v3alpha/message_texts/{kind}/{language}", args: []string{kind, language}, params: params.params(), body: patch}, opts)
+func (s *MessageTextSettingsService) SetMessageText(ctx context.Context, kind string, language string, patch *SetMessageTextSettings, opts ...CallOption) (*SetMessageTextReply, error) {
+	return call[SetMessageTextReply](ctx, s.client, operation{verb: "PATCH", path: "/settings/v3alpha/message_texts/{kind}/{language}", args: []string{kind, language}, takes: "SetMessageTextParams", body: patch}, opts)
 }
 
-// ResolveMessageTextParams are what ResolveMessageText may be told besides; nil is the same as empty.
+// ResolveMessageTextParams is the option of ResolveMessageText that holds the parameters of its query.
 type ResolveMessageTextParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -3473,11 +3393,11 @@ type ResolveMessageTextParams struct {
 	OrgDomain string
 }
 
-func (p *ResolveMessageTextParams) params() []param {
+func (p *ResolveMessageTextParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "ResolveMessageTextParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -3490,11 +3410,11 @@ func (p *ResolveMessageTextParams) params() []param {
 // they can name.
 //
 // Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
-func (s *MessageTextSettingsService) ResolveMessageText(ctx context.Context, kind string, language string, params *ResolveMessageTextParams, opts ...CallOption) (*ResolveMessageTextReply, error) {
-	return call[ResolveMessageTextReply](ctx, s.client, operation{verb: "GET", path: "/settings/v3alpha/message_texts/{kind}/{language}", args: []string{kind, language}, params: params.params(), repeatable: true}, opts)
+func (s *MessageTextSettingsService) ResolveMessageText(ctx context.Context, kind string, language string, opts ...CallOption) (*ResolveMessageTextReply, error) {
+	return call[ResolveMessageTextReply](ctx, s.client, operation{verb: "GET", path: "/settings/v3alpha/message_texts/{kind}/{language}", args: []string{kind, language}, takes: "ResolveMessageTextParams", repeatable: true}, opts)
 }
 
-// PreviewMessageTextParams are what PreviewMessageText may be told besides; nil is the same as empty.
+// PreviewMessageTextParams is the option of PreviewMessageText that holds the parameters of its query.
 type PreviewMessageTextParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -3508,11 +3428,11 @@ type PreviewMessageTextParams struct {
 	OrgDomain string
 }
 
-func (p *PreviewMessageTextParams) params() []param {
+func (p *PreviewMessageTextParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "PreviewMessageTextParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -3527,8 +3447,8 @@ func (p *PreviewMessageTextParams) params() []param {
 // Nothing is sent or stored.
 //
 // Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
-func (s *MessageTextSettingsService) PreviewMessageText(ctx context.Context, kind string, language string, messageTextSettings *SetMessageTextSettings, params *PreviewMessageTextParams, opts ...CallOption) (*PreviewMessageTextReply, error) {
-	return call[PreviewMessageTextReply](ctx, s.client, operation{verb: "POST", path: "/settings/v3alpha/message_texts/{kind}/{language}/_preview", args: []string{kind, language}, params: params.params(), body: messageTextSettings}, opts)
+func (s *MessageTextSettingsService) PreviewMessageText(ctx context.Context, kind string, language string, messageTextSettings *SetMessageTextSettings, opts ...CallOption) (*PreviewMessageTextReply, error) {
+	return call[PreviewMessageTextReply](ctx, s.client, operation{verb: "POST", path: "/settings/v3alpha/message_texts/{kind}/{language}/_preview", args: []string{kind, language}, takes: "PreviewMessageTextParams", body: messageTextSettings}, opts)
 }
 
 // SMSProvidersService manages who carries text messages on. Providers are reusable: one is defined in an
@@ -3537,7 +3457,7 @@ func (s *MessageTextSettingsService) PreviewMessageText(ctx context.Context, kin
 // sends through.
 type SMSProvidersService struct{ client *Client }
 
-// CreateSMSProviderParams are what CreateSMSProvider may be told besides; nil is the same as empty.
+// CreateSMSProviderParams is the option of CreateSMSProvider that holds the parameters of its query.
 type CreateSMSProviderParams struct {
 	// An instance by its ID. At most one parameter ctx.* may be given.
 	InstanceID string
@@ -3545,11 +3465,11 @@ type CreateSMSProviderParams struct {
 	InstanceDomain string
 }
 
-func (p *CreateSMSProviderParams) params() []param {
+func (p *CreateSMSProviderParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "CreateSMSProviderParams", []param{
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
 	}
@@ -3560,11 +3480,11 @@ func (p *CreateSMSProviderParams) params() []param {
 // It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
 //
 // Needs the permission sms.write. Answers only where the feature multitenancy_resources_api is on.
-func (s *SMSProvidersService) CreateSMSProvider(ctx context.Context, smsProvider *SMSProvider, params *CreateSMSProviderParams, opts ...CallOption) (*CreateSMSProviderReply, error) {
-	return call[CreateSMSProviderReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/sms_providers", params: params.params(), body: smsProvider}, opts)
+func (s *SMSProvidersService) CreateSMSProvider(ctx context.Context, smsProvider *SMSProvider, opts ...CallOption) (*CreateSMSProviderReply, error) {
+	return call[CreateSMSProviderReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/sms_providers", takes: "CreateSMSProviderParams", body: smsProvider}, opts)
 }
 
-// PatchSMSProviderParams are what PatchSMSProvider may be told besides; nil is the same as empty.
+// PatchSMSProviderParams is the option of PatchSMSProvider that holds the parameters of its query.
 type PatchSMSProviderParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -3572,11 +3492,11 @@ type PatchSMSProviderParams struct {
 	WritContext string
 }
 
-func (p *PatchSMSProviderParams) params() []param {
+func (p *PatchSMSProviderParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "PatchSMSProviderParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -3587,11 +3507,11 @@ func (p *PatchSMSProviderParams) params() []param {
 //
 // Needs the permission sms.write where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *SMSProvidersService) PatchSMSProvider(ctx context.Context, id string, patch *PatchSMSProvider, params *PatchSMSProviderParams, opts ...CallOption) (*PatchSMSProviderReply, error) {
-	return call[PatchSMSProviderReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/sms_providers/{id}", args: []string{id}, params: params.params(), body: patch}, opts)
+func (s *SMSProvidersService) PatchSMSProvider(ctx context.Context, id string, patch *PatchSMSProvider, opts ...CallOption) (*PatchSMSProviderReply, error) {
+	return call[PatchSMSProviderReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/sms_providers/{id}", args: []string{id}, takes: "PatchSMSProviderParams", body: patch}, opts)
 }
 
-// GetSMSProviderParams are what GetSMSProvider may be told besides; nil is the same as empty.
+// GetSMSProviderParams is the option of GetSMSProvider that holds the parameters of its query.
 type GetSMSProviderParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -3599,11 +3519,11 @@ type GetSMSProviderParams struct {
 	WritContext string
 }
 
-func (p *GetSMSProviderParams) params() []param {
+func (p *GetSMSProviderParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "GetSMSProviderParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -3612,11 +3532,11 @@ func (p *GetSMSProviderParams) params() []param {
 //
 // Needs the permission sms.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *SMSProvidersService) GetSMSProvider(ctx context.Context, id string, params *GetSMSProviderParams, opts ...CallOption) (*GetSMSProviderReply, error) {
-	return call[GetSMSProviderReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/sms_providers/{id}", args: []string{id}, params: params.params(), repeatable: true}, opts)
+func (s *SMSProvidersService) GetSMSProvider(ctx context.Context, id string, opts ...CallOption) (*GetSMSProviderReply, error) {
+	return call[GetSMSProviderReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/sms_providers/{id}", args: []string{id}, takes: "GetSMSProviderParams", repeatable: true}, opts)
 }
 
-// DeleteSMSProviderParams are what DeleteSMSProvider may be told besides; nil is the same as empty.
+// DeleteSMSProviderParams is the option of DeleteSMSProvider that holds the parameters of its query.
 type DeleteSMSProviderParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -3624,11 +3544,11 @@ type DeleteSMSProviderParams struct {
 	WritContext string
 }
 
-func (p *DeleteSMSProviderParams) params() []param {
+func (p *DeleteSMSProviderParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "DeleteSMSProviderParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -3639,11 +3559,11 @@ func (p *DeleteSMSProviderParams) params() []param {
 //
 // Needs the permission sms.delete where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *SMSProvidersService) DeleteSMSProvider(ctx context.Context, id string, params *DeleteSMSProviderParams, opts ...CallOption) (*DeleteSMSProviderReply, error) {
-	return call[DeleteSMSProviderReply](ctx, s.client, operation{verb: "DELETE", path: "/resources/v3alpha/sms_providers/{id}", args: []string{id}, params: params.params(), repeatable: true}, opts)
+func (s *SMSProvidersService) DeleteSMSProvider(ctx context.Context, id string, opts ...CallOption) (*DeleteSMSProviderReply, error) {
+	return call[DeleteSMSProviderReply](ctx, s.client, operation{verb: "DELETE", path: "/resources/v3alpha/sms_providers/{id}", args: []string{id}, takes: "DeleteSMSProviderParams", repeatable: true}, opts)
 }
 
-// SearchSMSProvidersParams are what SearchSMSProviders may be told besides; nil is the same as empty.
+// SearchSMSProvidersParams is the option of SearchSMSProviders that holds the parameters of its query.
 type SearchSMSProvidersParams struct {
 	// An instance by its ID. At most one parameter ctx.* may be given.
 	InstanceID string
@@ -3663,11 +3583,11 @@ type SearchSMSProvidersParams struct {
 	SortingColumn SMSProviderFieldName
 }
 
-func (p *SearchSMSProvidersParams) params() []param {
+func (p *SearchSMSProvidersParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchSMSProvidersParams", []param{
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
 		{"query", "ctx.orgId", p.OrgID},
@@ -3686,18 +3606,14 @@ func (p *SearchSMSProvidersParams) params() []param {
 //
 // Needs the permission sms.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *SMSProvidersService) SearchSMSProviders(ctx context.Context, filters []SMSProviderSearchFilter, params *SearchSMSProvidersParams, opts ...CallOption) (*SearchSMSProvidersReply, error) {
-	return call[SearchSMSProvidersReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/sms_providers/_search", params: params.params(), body: filters, repeatable: true}, opts)
+func (s *SMSProvidersService) SearchSMSProviders(ctx context.Context, filters []SMSProviderSearchFilter, opts ...CallOption) (*SearchSMSProvidersReply, error) {
+	return call[SearchSMSProvidersReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/sms_providers/_search", takes: "SearchSMSProvidersParams", body: filters, repeatable: true}, opts)
 }
 
 // AllSMSProviders calls SearchSMSProviders page by page, and goes on until the end or the first error.
-func (s *SMSProvidersService) AllSMSProviders(ctx context.Context, filters []SMSProviderSearchFilter, params *SearchSMSProvidersParams, opts ...CallOption) iter.Seq2[*GetSMSProvider, error] {
-	page := SearchSMSProvidersParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchSMSProvidersParams) ([]GetSMSProvider, bool, error) {
-		reply, err := s.SearchSMSProviders(ctx, filters, page, opts...)
+func (s *SMSProvidersService) AllSMSProviders(ctx context.Context, filters []SMSProviderSearchFilter, opts ...CallOption) iter.Seq2[*GetSMSProvider, error] {
+	return pages(paramsAmong[SearchSMSProvidersParams](opts), func(page *SearchSMSProvidersParams) ([]GetSMSProvider, bool, error) {
+		reply, err := s.SearchSMSProviders(ctx, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -3706,7 +3622,7 @@ func (s *SMSProvidersService) AllSMSProviders(ctx context.Context, filters []SMS
 	})
 }
 
-// ActivateSMSProviderParams are what ActivateSMSProvider may be told besides; nil is the same as empty.
+// ActivateSMSProviderParams is the option of ActivateSMSProvider that holds the parameters of its query.
 type ActivateSMSProviderParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -3714,11 +3630,11 @@ type ActivateSMSProviderParams struct {
 	WritContext string
 }
 
-func (p *ActivateSMSProviderParams) params() []param {
+func (p *ActivateSMSProviderParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "ActivateSMSProviderParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -3730,11 +3646,11 @@ func (p *ActivateSMSProviderParams) params() []param {
 //
 // Needs the permission sms.write where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *SMSProvidersService) ActivateSMSProvider(ctx context.Context, id string, params *ActivateSMSProviderParams, opts ...CallOption) (*ActivateSMSProviderReply, error) {
-	return call[ActivateSMSProviderReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/sms_providers/{id}/_activate", args: []string{id}, params: params.params()}, opts)
+func (s *SMSProvidersService) ActivateSMSProvider(ctx context.Context, id string, opts ...CallOption) (*ActivateSMSProviderReply, error) {
+	return call[ActivateSMSProviderReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/sms_providers/{id}/_activate", args: []string{id}, takes: "ActivateSMSProviderParams"}, opts)
 }
 
-// DeactivateSMSProviderParams are what DeactivateSMSProvider may be told besides; nil is the same as empty.
+// DeactivateSMSProviderParams is the option of DeactivateSMSProvider that holds the parameters of its query.
 type DeactivateSMSProviderParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -3742,11 +3658,11 @@ type DeactivateSMSProviderParams struct {
 	WritContext string
 }
 
-func (p *DeactivateSMSProviderParams) params() []param {
+func (p *DeactivateSMSProviderParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "DeactivateSMSProviderParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -3757,11 +3673,11 @@ func (p *DeactivateSMSProviderParams) params() []param {
 //
 // Needs the permission sms.write where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *SMSProvidersService) DeactivateSMSProvider(ctx context.Context, id string, params *DeactivateSMSProviderParams, opts ...CallOption) (*DeactivateSMSProviderReply, error) {
-	return call[DeactivateSMSProviderReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/sms_providers/{id}/_deactivate", args: []string{id}, params: params.params()}, opts)
+func (s *SMSProvidersService) DeactivateSMSProvider(ctx context.Context, id string, opts ...CallOption) (*DeactivateSMSProviderReply, error) {
+	return call[DeactivateSMSProviderReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/sms_providers/{id}/_deactivate", args: []string{id}, takes: "DeactivateSMSProviderParams"}, opts)
 }
 
-// TestSMSProviderParams are what TestSMSProvider may be told besides; nil is the same as empty.
+// TestSMSProviderParams is the option of TestSMSProvider that holds the parameters of its query.
 type TestSMSProviderParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -3769,11 +3685,11 @@ type TestSMSProviderParams struct {
 	WritContext string
 }
 
-func (p *TestSMSProviderParams) params() []param {
+func (p *TestSMSProviderParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "TestSMSProviderParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -3784,11 +3700,11 @@ func (p *TestSMSProviderParams) params() []param {
 //
 // Needs the permission sms.write where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *SMSProvidersService) TestSMSProvider(ctx context.Context, id string, smsTest *SMSTest, params *TestSMSProviderParams, opts ...CallOption) (*TestSMSProviderReply, error) {
-	return call[TestSMSProviderReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/sms_providers/{id}/_test", args: []string{id}, params: params.params(), body: smsTest}, opts)
+func (s *SMSProvidersService) TestSMSProvider(ctx context.Context, id string, smsTest *SMSTest, opts ...CallOption) (*TestSMSProviderReply, error) {
+	return call[TestSMSProviderReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/sms_providers/{id}/_test", args: []string{id}, takes: "TestSMSProviderParams", body: smsTest}, opts)
 }
 
-// RotateSMSProviderSigningKeyParams are what RotateSMSProviderSigningKey may be told besides; nil is the same as empty.
+// RotateSMSProviderSigningKeyParams is the option of RotateSMSProviderSigningKey that holds the parameters of its query.
 type RotateSMSProviderSigningKeyParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -3796,11 +3712,11 @@ type RotateSMSProviderSigningKeyParams struct {
 	WritContext string
 }
 
-func (p *RotateSMSProviderSigningKeyParams) params() []param {
+func (p *RotateSMSProviderSigningKeyParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "RotateSMSProviderSigningKeyParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -3812,8 +3728,8 @@ func (p *RotateSMSProviderSigningKeyParams) params() []param {
 //
 // Needs the permission sms.write where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *SMSProvidersService) RotateSMSProviderSigningKey(ctx context.Context, id string, smsSigningKeyRotation *SMSSigningKeyRotation, params *RotateSMSProviderSigningKeyParams, opts ...CallOption) (*RotateSMSProviderSigningKeyReply, error) {
-	return call[RotateSMSProviderSigningKeyReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/sms_providers/{id}/_rotate_signing_key", args: []string{id}, params: params.params(), body: smsSigningKeyRotation}, opts)
+func (s *SMSProvidersService) RotateSMSProviderSigningKey(ctx context.Context, id string, smsSigningKeyRotation *SMSSigningKeyRotation, opts ...CallOption) (*RotateSMSProviderSigningKeyReply, error) {
+	return call[RotateSMSProviderSigningKeyReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/sms_providers/{id}/_rotate_signing_key", args: []string{id}, takes: "RotateSMSProviderSigningKeyParams", body: smsSigningKeyRotation}, opts)
 }
 
 // SMTPProvidersService manages who carries e-mails on. Providers are reusable: one is defined in the system,
@@ -3822,7 +3738,7 @@ func (s *SMSProvidersService) RotateSMSProviderSigningKey(ctx context.Context, i
 // that the context above sends through.
 type SMTPProvidersService struct{ client *Client }
 
-// CreateSMTPProviderParams are what CreateSMTPProvider may be told besides; nil is the same as empty.
+// CreateSMTPProviderParams is the option of CreateSMTPProvider that holds the parameters of its query.
 type CreateSMTPProviderParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -3836,11 +3752,11 @@ type CreateSMTPProviderParams struct {
 	OrgDomain string
 }
 
-func (p *CreateSMTPProviderParams) params() []param {
+func (p *CreateSMTPProviderParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "CreateSMTPProviderParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -3854,11 +3770,11 @@ func (p *CreateSMTPProviderParams) params() []param {
 // It is inactive until it is activated. An HTTP endpoint gets a key that calls to it are signed with.
 //
 // Needs the permission smtp.write. Answers only where the feature multitenancy_resources_api is on.
-func (s *SMTPProvidersService) CreateSMTPProvider(ctx context.Context, smtpProvider *SMTPProvider, params *CreateSMTPProviderParams, opts ...CallOption) (*CreateSMTPProviderReply, error) {
-	return call[CreateSMTPProviderReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/smtp_providers", params: params.params(), body: smtpProvider}, opts)
+func (s *SMTPProvidersService) CreateSMTPProvider(ctx context.Context, smtpProvider *SMTPProvider, opts ...CallOption) (*CreateSMTPProviderReply, error) {
+	return call[CreateSMTPProviderReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/smtp_providers", takes: "CreateSMTPProviderParams", body: smtpProvider}, opts)
 }
 
-// PatchSMTPProviderParams are what PatchSMTPProvider may be told besides; nil is the same as empty.
+// PatchSMTPProviderParams is the option of PatchSMTPProvider that holds the parameters of its query.
 type PatchSMTPProviderParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -3866,11 +3782,11 @@ type PatchSMTPProviderParams struct {
 	WritContext string
 }
 
-func (p *PatchSMTPProviderParams) params() []param {
+func (p *PatchSMTPProviderParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "PatchSMTPProviderParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -3881,11 +3797,11 @@ func (p *PatchSMTPProviderParams) params() []param {
 //
 // Needs the permission smtp.write where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *SMTPProvidersService) PatchSMTPProvider(ctx context.Context, id string, patch *PatchSMTPProvider, params *PatchSMTPProviderParams, opts ...CallOption) (*PatchSMTPProviderReply, error) {
-	return call[PatchSMTPProviderReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/smtp_providers/{id}", args: []string{id}, params: params.params(), body: patch}, opts)
+func (s *SMTPProvidersService) PatchSMTPProvider(ctx context.Context, id string, patch *PatchSMTPProvider, opts ...CallOption) (*PatchSMTPProviderReply, error) {
+	return call[PatchSMTPProviderReply](ctx, s.client, operation{verb: "PATCH", path: "/resources/v3alpha/smtp_providers/{id}", args: []string{id}, takes: "PatchSMTPProviderParams", body: patch}, opts)
 }
 
-// GetSMTPProviderParams are what GetSMTPProvider may be told besides; nil is the same as empty.
+// GetSMTPProviderParams is the option of GetSMTPProvider that holds the parameters of its query.
 type GetSMTPProviderParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -3893,11 +3809,11 @@ type GetSMTPProviderParams struct {
 	WritContext string
 }
 
-func (p *GetSMTPProviderParams) params() []param {
+func (p *GetSMTPProviderParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "GetSMTPProviderParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -3906,11 +3822,11 @@ func (p *GetSMTPProviderParams) params() []param {
 //
 // Needs the permission smtp.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *SMTPProvidersService) GetSMTPProvider(ctx context.Context, id string, params *GetSMTPProviderParams, opts ...CallOption) (*GetSMTPProviderReply, error) {
-	return call[GetSMTPProviderReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/smtp_providers/{id}", args: []string{id}, params: params.params(), repeatable: true}, opts)
+func (s *SMTPProvidersService) GetSMTPProvider(ctx context.Context, id string, opts ...CallOption) (*GetSMTPProviderReply, error) {
+	return call[GetSMTPProviderReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/smtp_providers/{id}", args: []string{id}, takes: "GetSMTPProviderParams", repeatable: true}, opts)
 }
 
-// DeleteSMTPProviderParams are what DeleteSMTPProvider may be told besides; nil is the same as empty.
+// DeleteSMTPProviderParams is the option of DeleteSMTPProvider that holds the parameters of its query.
 type DeleteSMTPProviderParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -3918,11 +3834,11 @@ type DeleteSMTPProviderParams struct {
 	WritContext string
 }
 
-func (p *DeleteSMTPProviderParams) params() []param {
+func (p *DeleteSMTPProviderParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "DeleteSMTPProviderParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -3933,11 +3849,11 @@ func (p *DeleteSMTPProviderParams) params() []param {
 //
 // Needs the permission smtp.delete where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *SMTPProvidersService) DeleteSMTPProvider(ctx context.Context, id string, params *DeleteSMTPProviderParams, opts ...CallOption) (*DeleteSMTPProviderReply, error) {
-	return call[DeleteSMTPProviderReply](ctx, s.client, operation{verb: "DELETE", path: "/resources/v3alpha/smtp_providers/{id}", args: []string{id}, params: params.params(), repeatable: true}, opts)
+func (s *SMTPProvidersService) DeleteSMTPProvider(ctx context.Context, id string, opts ...CallOption) (*DeleteSMTPProviderReply, error) {
+	return call[DeleteSMTPProviderReply](ctx, s.client, operation{verb: "DELETE", path: "/resources/v3alpha/smtp_providers/{id}", args: []string{id}, takes: "DeleteSMTPProviderParams", repeatable: true}, opts)
 }
 
-// SearchSMTPProvidersParams are what SearchSMTPProviders may be told besides; nil is the same as empty.
+// SearchSMTPProvidersParams is the option of SearchSMTPProviders that holds the parameters of its query.
 type SearchSMTPProvidersParams struct {
 	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
 	CtxSystem bool
@@ -3959,11 +3875,11 @@ type SearchSMTPProvidersParams struct {
 	SortingColumn SMTPProviderFieldName
 }
 
-func (p *SearchSMTPProvidersParams) params() []param {
+func (p *SearchSMTPProvidersParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchSMTPProvidersParams", []param{
 		{"query", "ctx.system", p.CtxSystem},
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
@@ -3983,18 +3899,14 @@ func (p *SearchSMTPProvidersParams) params() []param {
 //
 // Needs the permission smtp.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *SMTPProvidersService) SearchSMTPProviders(ctx context.Context, filters []SMTPProviderSearchFilter, params *SearchSMTPProvidersParams, opts ...CallOption) (*SearchSMTPProvidersReply, error) {
-	return call[SearchSMTPProvidersReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/smtp_providers/_search", params: params.params(), body: filters, repeatable: true}, opts)
+func (s *SMTPProvidersService) SearchSMTPProviders(ctx context.Context, filters []SMTPProviderSearchFilter, opts ...CallOption) (*SearchSMTPProvidersReply, error) {
+	return call[SearchSMTPProvidersReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/smtp_providers/_search", takes: "SearchSMTPProvidersParams", body: filters, repeatable: true}, opts)
 }
 
 // AllSMTPProviders calls SearchSMTPProviders page by page, and goes on until the end or the first error.
-func (s *SMTPProvidersService) AllSMTPProviders(ctx context.Context, filters []SMTPProviderSearchFilter, params *SearchSMTPProvidersParams, opts ...CallOption) iter.Seq2[*GetSMTPProvider, error] {
-	page := SearchSMTPProvidersParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchSMTPProvidersParams) ([]GetSMTPProvider, bool, error) {
-		reply, err := s.SearchSMTPProviders(ctx, filters, page, opts...)
+func (s *SMTPProvidersService) AllSMTPProviders(ctx context.Context, filters []SMTPProviderSearchFilter, opts ...CallOption) iter.Seq2[*GetSMTPProvider, error] {
+	return pages(paramsAmong[SearchSMTPProvidersParams](opts), func(page *SearchSMTPProvidersParams) ([]GetSMTPProvider, bool, error) {
+		reply, err := s.SearchSMTPProviders(ctx, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -4003,7 +3915,7 @@ func (s *SMTPProvidersService) AllSMTPProviders(ctx context.Context, filters []S
 	})
 }
 
-// ActivateSMTPProviderParams are what ActivateSMTPProvider may be told besides; nil is the same as empty.
+// ActivateSMTPProviderParams is the option of ActivateSMTPProvider that holds the parameters of its query.
 type ActivateSMTPProviderParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -4011,11 +3923,11 @@ type ActivateSMTPProviderParams struct {
 	WritContext string
 }
 
-func (p *ActivateSMTPProviderParams) params() []param {
+func (p *ActivateSMTPProviderParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "ActivateSMTPProviderParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -4027,11 +3939,11 @@ func (p *ActivateSMTPProviderParams) params() []param {
 //
 // Needs the permission smtp.write where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *SMTPProvidersService) ActivateSMTPProvider(ctx context.Context, id string, params *ActivateSMTPProviderParams, opts ...CallOption) (*ActivateSMTPProviderReply, error) {
-	return call[ActivateSMTPProviderReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/smtp_providers/{id}/_activate", args: []string{id}, params: params.params()}, opts)
+func (s *SMTPProvidersService) ActivateSMTPProvider(ctx context.Context, id string, opts ...CallOption) (*ActivateSMTPProviderReply, error) {
+	return call[ActivateSMTPProviderReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/smtp_providers/{id}/_activate", args: []string{id}, takes: "ActivateSMTPProviderParams"}, opts)
 }
 
-// DeactivateSMTPProviderParams are what DeactivateSMTPProvider may be told besides; nil is the same as empty.
+// DeactivateSMTPProviderParams is the option of DeactivateSMTPProvider that holds the parameters of its query.
 type DeactivateSMTPProviderParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -4039,11 +3951,11 @@ type DeactivateSMTPProviderParams struct {
 	WritContext string
 }
 
-func (p *DeactivateSMTPProviderParams) params() []param {
+func (p *DeactivateSMTPProviderParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "DeactivateSMTPProviderParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -4054,11 +3966,11 @@ func (p *DeactivateSMTPProviderParams) params() []param {
 //
 // Needs the permission smtp.write where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *SMTPProvidersService) DeactivateSMTPProvider(ctx context.Context, id string, params *DeactivateSMTPProviderParams, opts ...CallOption) (*DeactivateSMTPProviderReply, error) {
-	return call[DeactivateSMTPProviderReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/smtp_providers/{id}/_deactivate", args: []string{id}, params: params.params()}, opts)
+func (s *SMTPProvidersService) DeactivateSMTPProvider(ctx context.Context, id string, opts ...CallOption) (*DeactivateSMTPProviderReply, error) {
+	return call[DeactivateSMTPProviderReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/smtp_providers/{id}/_deactivate", args: []string{id}, takes: "DeactivateSMTPProviderParams"}, opts)
 }
 
-// TestSMTPProviderParams are what TestSMTPProvider may be told besides; nil is the same as empty.
+// TestSMTPProviderParams is the option of TestSMTPProvider that holds the parameters of its query.
 type TestSMTPProviderParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -4066,11 +3978,11 @@ type TestSMTPProviderParams struct {
 	WritContext string
 }
 
-func (p *TestSMTPProviderParams) params() []param {
+func (p *TestSMTPProviderParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "TestSMTPProviderParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -4081,11 +3993,11 @@ func (p *TestSMTPProviderParams) params() []param {
 //
 // Needs the permission smtp.write where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *SMTPProvidersService) TestSMTPProvider(ctx context.Context, id string, smtpTest *SMTPTest, params *TestSMTPProviderParams, opts ...CallOption) (*TestSMTPProviderReply, error) {
-	return call[TestSMTPProviderReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/smtp_providers/{id}/_test", args: []string{id}, params: params.params(), body: smtpTest}, opts)
+func (s *SMTPProvidersService) TestSMTPProvider(ctx context.Context, id string, smtpTest *SMTPTest, opts ...CallOption) (*TestSMTPProviderReply, error) {
+	return call[TestSMTPProviderReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/smtp_providers/{id}/_test", args: []string{id}, takes: "TestSMTPProviderParams", body: smtpTest}, opts)
 }
 
-// RotateSMTPProviderSigningKeyParams are what RotateSMTPProviderSigningKey may be told besides; nil is the same as empty.
+// RotateSMTPProviderSigningKeyParams is the option of RotateSMTPProviderSigningKey that holds the parameters of its query.
 type RotateSMTPProviderSigningKeyParams struct {
 	// The context that the request is about: system, instance (that of the host) or org/ID. By default the one
 	// that defines the resource, if the caller has the permission there, else the highest one below it in which
@@ -4093,11 +4005,11 @@ type RotateSMTPProviderSigningKeyParams struct {
 	WritContext string
 }
 
-func (p *RotateSMTPProviderSigningKeyParams) params() []param {
+func (p *RotateSMTPProviderSigningKeyParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "RotateSMTPProviderSigningKeyParams", []param{
 		{"header", "writ-context", p.WritContext},
 	}
 }
@@ -4109,14 +4021,14 @@ func (p *RotateSMTPProviderSigningKeyParams) params() []param {
 //
 // Needs the permission smtp.write where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *SMTPProvidersService) RotateSMTPProviderSigningKey(ctx context.Context, id string, smtpSigningKeyRotation *SMTPSigningKeyRotation, params *RotateSMTPProviderSigningKeyParams, opts ...CallOption) (*RotateSMTPProviderSigningKeyReply, error) {
-	return call[RotateSMTPProviderSigningKeyReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/smtp_providers/{id}/_rotate_signing_key", args: []string{id}, params: params.params(), body: smtpSigningKeyRotation}, opts)
+func (s *SMTPProvidersService) RotateSMTPProviderSigningKey(ctx context.Context, id string, smtpSigningKeyRotation *SMTPSigningKeyRotation, opts ...CallOption) (*RotateSMTPProviderSigningKeyReply, error) {
+	return call[RotateSMTPProviderSigningKeyReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/smtp_providers/{id}/_rotate_signing_key", args: []string{id}, takes: "RotateSMTPProviderSigningKeyParams", body: smtpSigningKeyRotation}, opts)
 }
 
 // UsersService manages users, their metadata and their credentials.
 type UsersService struct{ client *Client }
 
-// CreateUserParams are what CreateUser may be told besides; nil is the same as empty.
+// CreateUserParams is the option of CreateUser that holds the parameters of its query.
 type CreateUserParams struct {
 	// An organization by its ID. At most one parameter ctx.* may be given.
 	OrgID string
@@ -4124,11 +4036,11 @@ type CreateUserParams struct {
 	OrgDomain string
 }
 
-func (p *CreateUserParams) params() []param {
+func (p *CreateUserParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "CreateUserParams", []param{
 		{"query", "ctx.orgId", p.OrgID},
 		{"query", "ctx.orgDomain", p.OrgDomain},
 	}
@@ -4137,8 +4049,8 @@ func (p *CreateUserParams) params() []param {
 // CreateUser creates a user in an organization.
 //
 // Needs the permission user.write. Answers only where the feature multitenancy_resources_api is on.
-func (s *UsersService) CreateUser(ctx context.Context, user *User, params *CreateUserParams, opts ...CallOption) (*CreateUserReply, error) {
-	return call[CreateUserReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/users", params: params.params(), body: user}, opts)
+func (s *UsersService) CreateUser(ctx context.Context, user *User, opts ...CallOption) (*CreateUserReply, error) {
+	return call[CreateUserReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/users", takes: "CreateUserParams", body: user}, opts)
 }
 
 // PatchUser changes the fields of a user that are present.
@@ -4171,7 +4083,7 @@ func (s *UsersService) GetUser(ctx context.Context, id string, opts ...CallOptio
 	return call[GetUserReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/users/{id}", args: []string{id}, repeatable: true}, opts)
 }
 
-// SearchUsersParams are what SearchUsers may be told besides; nil is the same as empty.
+// SearchUsersParams is the option of SearchUsers that holds the parameters of its query.
 type SearchUsersParams struct {
 	// An instance by its ID. At most one parameter ctx.* may be given.
 	InstanceID string
@@ -4191,11 +4103,11 @@ type SearchUsersParams struct {
 	SortingColumn UserFieldName
 }
 
-func (p *SearchUsersParams) params() []param {
+func (p *SearchUsersParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchUsersParams", []param{
 		{"query", "ctx.instanceId", p.InstanceID},
 		{"query", "ctx.instanceDomain", p.InstanceDomain},
 		{"query", "ctx.orgId", p.OrgID},
@@ -4213,18 +4125,14 @@ func (p *SearchUsersParams) params() []param {
 //
 // Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only
 // where the feature multitenancy_resources_api is on.
-func (s *UsersService) SearchUsers(ctx context.Context, filters []UserSearchFilter, params *SearchUsersParams, opts ...CallOption) (*SearchUsersReply, error) {
-	return call[SearchUsersReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/users/_search", params: params.params(), body: filters, repeatable: true}, opts)
+func (s *UsersService) SearchUsers(ctx context.Context, filters []UserSearchFilter, opts ...CallOption) (*SearchUsersReply, error) {
+	return call[SearchUsersReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/users/_search", takes: "SearchUsersParams", body: filters, repeatable: true}, opts)
 }
 
 // AllUsers calls SearchUsers page by page, and goes on until the end or the first error.
-func (s *UsersService) AllUsers(ctx context.Context, filters []UserSearchFilter, params *SearchUsersParams, opts ...CallOption) iter.Seq2[*GetUser, error] {
-	page := SearchUsersParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchUsersParams) ([]GetUser, bool, error) {
-		reply, err := s.SearchUsers(ctx, filters, page, opts...)
+func (s *UsersService) AllUsers(ctx context.Context, filters []UserSearchFilter, opts ...CallOption) iter.Seq2[*GetUser, error] {
+	return pages(paramsAmong[SearchUsersParams](opts), func(page *SearchUsersParams) ([]GetUser, bool, error) {
+		reply, err := s.SearchUsers(ctx, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -4297,7 +4205,7 @@ func (s *UsersService) DeleteUserMetadata(ctx context.Context, userID string, ke
 	return call[DeleteUserMetadataReply](ctx, s.client, operation{verb: "DELETE", path: "/resources/v3alpha/users/{userId}/metadata/{key}", args: []string{userID, key}, repeatable: true}, opts)
 }
 
-// SearchUserMetadataParams are what SearchUserMetadata may be told besides; nil is the same as empty.
+// SearchUserMetadataParams is the option of SearchUserMetadata that holds the parameters of its query.
 type SearchUserMetadataParams struct {
 	// The number of matches to skip.
 	Offset int
@@ -4309,11 +4217,11 @@ type SearchUserMetadataParams struct {
 	SortingColumn UserMetadataFieldName
 }
 
-func (p *SearchUserMetadataParams) params() []param {
+func (p *SearchUserMetadataParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchUserMetadataParams", []param{
 		{"query", "query.offset", p.Offset},
 		{"query", "query.limit", p.Limit},
 		{"query", "query.asc", p.Asc},
@@ -4327,18 +4235,14 @@ func (p *SearchUserMetadataParams) params() []param {
 //
 // Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only
 // where the feature multitenancy_resources_api is on.
-func (s *UsersService) SearchUserMetadata(ctx context.Context, userID string, filters []UserMetadataSearchFilter, params *SearchUserMetadataParams, opts ...CallOption) (*SearchUserMetadataReply, error) {
-	return call[SearchUserMetadataReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/users/{userId}/metadata/_search", args: []string{userID}, params: params.params(), body: filters, repeatable: true}, opts)
+func (s *UsersService) SearchUserMetadata(ctx context.Context, userID string, filters []UserMetadataSearchFilter, opts ...CallOption) (*SearchUserMetadataReply, error) {
+	return call[SearchUserMetadataReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/users/{userId}/metadata/_search", args: []string{userID}, takes: "SearchUserMetadataParams", body: filters, repeatable: true}, opts)
 }
 
 // AllUserMetadata calls SearchUserMetadata page by page, and goes on until the end or the first error.
-func (s *UsersService) AllUserMetadata(ctx context.Context, userID string, filters []UserMetadataSearchFilter, params *SearchUserMetadataParams, opts ...CallOption) iter.Seq2[*GetUserMetadata, error] {
-	page := SearchUserMetadataParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchUserMetadataParams) ([]GetUserMetadata, bool, error) {
-		reply, err := s.SearchUserMetadata(ctx, userID, filters, page, opts...)
+func (s *UsersService) AllUserMetadata(ctx context.Context, userID string, filters []UserMetadataSearchFilter, opts ...CallOption) iter.Seq2[*GetUserMetadata, error] {
+	return pages(paramsAmong[SearchUserMetadataParams](opts), func(page *SearchUserMetadataParams) ([]GetUserMetadata, bool, error) {
+		reply, err := s.SearchUserMetadata(ctx, userID, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -4365,7 +4269,7 @@ func (s *UsersService) DeletePersonalAccessToken(ctx context.Context, userID str
 	return call[DeletePersonalAccessTokenReply](ctx, s.client, operation{verb: "DELETE", path: "/resources/v3alpha/users/{userId}/pats/{id}", args: []string{userID, id}, repeatable: true}, opts)
 }
 
-// SearchPersonalAccessTokensParams are what SearchPersonalAccessTokens may be told besides; nil is the same as empty.
+// SearchPersonalAccessTokensParams is the option of SearchPersonalAccessTokens that holds the parameters of its query.
 type SearchPersonalAccessTokensParams struct {
 	// The number of matches to skip.
 	Offset int
@@ -4377,11 +4281,11 @@ type SearchPersonalAccessTokensParams struct {
 	SortingColumn PersonalAccessTokenFieldName
 }
 
-func (p *SearchPersonalAccessTokensParams) params() []param {
+func (p *SearchPersonalAccessTokensParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchPersonalAccessTokensParams", []param{
 		{"query", "query.offset", p.Offset},
 		{"query", "query.limit", p.Limit},
 		{"query", "query.asc", p.Asc},
@@ -4396,18 +4300,14 @@ func (p *SearchPersonalAccessTokensParams) params() []param {
 //
 // Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only
 // where the feature multitenancy_resources_api is on.
-func (s *UsersService) SearchPersonalAccessTokens(ctx context.Context, userID string, filters []PersonalAccessTokenSearchFilter, params *SearchPersonalAccessTokensParams, opts ...CallOption) (*SearchPersonalAccessTokensReply, error) {
-	return call[SearchPersonalAccessTokensReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/users/{userId}/pats/_search", args: []string{userID}, params: params.params(), body: filters, repeatable: true}, opts)
+func (s *UsersService) SearchPersonalAccessTokens(ctx context.Context, userID string, filters []PersonalAccessTokenSearchFilter, opts ...CallOption) (*SearchPersonalAccessTokensReply, error) {
+	return call[SearchPersonalAccessTokensReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/users/{userId}/pats/_search", args: []string{userID}, takes: "SearchPersonalAccessTokensParams", body: filters, repeatable: true}, opts)
 }
 
 // AllPersonalAccessTokens calls SearchPersonalAccessTokens page by page, and goes on until the end or the first error.
-func (s *UsersService) AllPersonalAccessTokens(ctx context.Context, userID string, filters []PersonalAccessTokenSearchFilter, params *SearchPersonalAccessTokensParams, opts ...CallOption) iter.Seq2[*GetPersonalAccessToken, error] {
-	page := SearchPersonalAccessTokensParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchPersonalAccessTokensParams) ([]GetPersonalAccessToken, bool, error) {
-		reply, err := s.SearchPersonalAccessTokens(ctx, userID, filters, page, opts...)
+func (s *UsersService) AllPersonalAccessTokens(ctx context.Context, userID string, filters []PersonalAccessTokenSearchFilter, opts ...CallOption) iter.Seq2[*GetPersonalAccessToken, error] {
+	return pages(paramsAmong[SearchPersonalAccessTokensParams](opts), func(page *SearchPersonalAccessTokensParams) ([]GetPersonalAccessToken, bool, error) {
+		reply, err := s.SearchPersonalAccessTokens(ctx, userID, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -4435,7 +4335,7 @@ func (s *UsersService) DeleteMachineKey(ctx context.Context, userID string, id s
 	return call[DeleteMachineKeyReply](ctx, s.client, operation{verb: "DELETE", path: "/resources/v3alpha/users/{userId}/keys/{id}", args: []string{userID, id}, repeatable: true}, opts)
 }
 
-// SearchMachineKeysParams are what SearchMachineKeys may be told besides; nil is the same as empty.
+// SearchMachineKeysParams is the option of SearchMachineKeys that holds the parameters of its query.
 type SearchMachineKeysParams struct {
 	// The number of matches to skip.
 	Offset int
@@ -4447,11 +4347,11 @@ type SearchMachineKeysParams struct {
 	SortingColumn MachineKeyFieldName
 }
 
-func (p *SearchMachineKeysParams) params() []param {
+func (p *SearchMachineKeysParams) apply(s *settings) {
 	if p == nil {
-		return nil
+		return
 	}
-	return []param{
+	s.paramsOf, s.params = "SearchMachineKeysParams", []param{
 		{"query", "query.offset", p.Offset},
 		{"query", "query.limit", p.Limit},
 		{"query", "query.asc", p.Asc},
@@ -4465,18 +4365,14 @@ func (p *SearchMachineKeysParams) params() []param {
 //
 // Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only
 // where the feature multitenancy_resources_api is on.
-func (s *UsersService) SearchMachineKeys(ctx context.Context, userID string, filters []MachineKeySearchFilter, params *SearchMachineKeysParams, opts ...CallOption) (*SearchMachineKeysReply, error) {
-	return call[SearchMachineKeysReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/users/{userId}/keys/_search", args: []string{userID}, params: params.params(), body: filters, repeatable: true}, opts)
+func (s *UsersService) SearchMachineKeys(ctx context.Context, userID string, filters []MachineKeySearchFilter, opts ...CallOption) (*SearchMachineKeysReply, error) {
+	return call[SearchMachineKeysReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/users/{userId}/keys/_search", args: []string{userID}, takes: "SearchMachineKeysParams", body: filters, repeatable: true}, opts)
 }
 
 // AllMachineKeys calls SearchMachineKeys page by page, and goes on until the end or the first error.
-func (s *UsersService) AllMachineKeys(ctx context.Context, userID string, filters []MachineKeySearchFilter, params *SearchMachineKeysParams, opts ...CallOption) iter.Seq2[*GetMachineKey, error] {
-	page := SearchMachineKeysParams{}
-	if params != nil {
-		page = *params
-	}
-	return pages(page, func(page *SearchMachineKeysParams) ([]GetMachineKey, bool, error) {
-		reply, err := s.SearchMachineKeys(ctx, userID, filters, page, opts...)
+func (s *UsersService) AllMachineKeys(ctx context.Context, userID string, filters []MachineKeySearchFilter, opts ...CallOption) iter.Seq2[*GetMachineKey, error] {
+	return pages(paramsAmong[SearchMachineKeysParams](opts), func(page *SearchMachineKeysParams) ([]GetMachineKey, bool, error) {
+		reply, err := s.SearchMachineKeys(ctx, userID, filters, append(opts[:len(opts):len(opts)], page)...)
 		if err != nil {
 			return nil, false, err
 		}
@@ -4526,15 +4422,18 @@ func (s *UsersService) RevokeUserConsent(ctx context.Context, userID string, app
 
 // AdministrationService Moves organizations with all that is theirs between instances. The token has to be a
 // personal access token of a service user with the role IAM_OWNER on the instance (document 2,
-// "Authentication", 4).
+// "Authentication", 4). Members of requests are named in snake_case; lowerCamelCase is taken too. Answers and
+// files are in lowerCamelCase, as those of the resource API. An instance has one export or import at a time
+// on a node; another one is told by Retry-After when to come again. What is sent and read has to keep a rate:
+// a MiB in 30 seconds.
 type AdministrationService struct{ client *Client }
 
 // ExportData exports organizations.
 //
 // What is exported is so at one moment. Not included are what is of the instance itself (its policies,
 // members and providers), keys of service users and applications, personal access tokens and passkeys; what
-// else is not carried says the summary at the end. If something fails when the answer has begun, the
-// connection breaks: a file that is whole ends with its summary.
+// else is not carried says the summary at the end. If the answer is not read at the rate, the connection
+// breaks: a file that is whole ends with its summary.
 func (s *AdministrationService) ExportData(ctx context.Context, request *ExportRequest, opts ...CallOption) (*TransferFile, error) {
 	return call[TransferFile](ctx, s.client, operation{verb: "POST", path: "/admin/v1/export", body: request}, opts)
 }

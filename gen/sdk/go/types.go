@@ -7,7 +7,7 @@ import "time"
 // APIConfig is how an API authenticates.
 type APIConfig struct {
 	// BASIC, which it is when omitted, or PRIVATE_KEY_JWT.
-	AuthMethodType *AuthMethodType `json:"authMethodType,omitempty"`
+	AuthMethodType AuthMethodType `json:"authMethodType,omitzero"`
 }
 
 // APIConfigOutput is how an API authenticates. It is APIConfig as it is answered.
@@ -124,15 +124,15 @@ type AddTOTPReply struct {
 // Address is a postal address.
 type Address struct {
 	// Street, number and what else precedes the place; may have several lines.
-	StreetAddress *string `json:"streetAddress,omitempty"`
+	StreetAddress string `json:"streetAddress,omitzero"`
 	// The city or place.
-	Locality *string `json:"locality,omitempty"`
+	Locality string `json:"locality,omitzero"`
 	// The state, province or region.
-	Region *string `json:"region,omitempty"`
+	Region string `json:"region,omitzero"`
 	// The postal code.
-	PostalCode *string `json:"postalCode,omitempty"`
+	PostalCode string `json:"postalCode,omitzero"`
 	// The country, by name.
-	Country *string `json:"country,omitempty"`
+	Country string `json:"country,omitzero"`
 }
 
 // AddressOutput is a postal address. It is Address as it is answered.
@@ -188,7 +188,7 @@ type AppKey struct {
 	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
 	// A public key as PEM or JWK: RSA of at least 2048 bits, ECDSA on P-256, P-384 or P-521, or Ed25519. Without
 	// it an RSA key is made.
-	PublicKey *string `json:"publicKey,omitempty"`
+	PublicKey string `json:"publicKey,omitzero"`
 }
 
 // AppKeyFieldName is a column that keys can be sorted by.
@@ -231,24 +231,24 @@ type AppOIDCConfig struct {
 	// What the token endpoint accepts; AUTHORIZATION_CODE when omitted.
 	GrantTypes []GrantType `json:"grantTypes,omitzero"`
 	// What kind of program it is; WEB when omitted.
-	ApplicationType *ApplicationType `json:"applicationType,omitempty"`
+	ApplicationType ApplicationType `json:"applicationType,omitzero"`
 	// How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that
 	// ceases to loses it; BASIC when omitted.
-	AuthMethodType *AuthMethodType `json:"authMethodType,omitempty"`
+	AuthMethodType AuthMethodType `json:"authMethodType,omitzero"`
 	// Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment. Not
 	// for production.
-	DevelopmentMode *bool `json:"developmentMode,omitempty"`
+	DevelopmentMode bool `json:"developmentMode,omitzero"`
 	// The form of access tokens; BEARER when omitted.
-	AccessTokenType *AccessTokenType `json:"accessTokenType,omitempty"`
+	AccessTokenType AccessTokenType `json:"accessTokenType,omitzero"`
 	// Whether access tokens in the form JWT carry the roles of the user.
-	AccessTokenRoleAssertion *bool `json:"accessTokenRoleAssertion,omitempty"`
+	AccessTokenRoleAssertion bool `json:"accessTokenRoleAssertion,omitzero"`
 	// Whether ID tokens carry the roles of the user.
-	IDTokenRoleAssertion *bool `json:"idTokenRoleAssertion,omitempty"`
+	IDTokenRoleAssertion bool `json:"idTokenRoleAssertion,omitzero"`
 	// Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access
 	// token was issued too. Without it they are at the userinfo endpoint only. Set it for clients that show the
 	// user of the ID token and do not ask there, such as Auth.js and passport-openidconnect: they show an empty
 	// user otherwise.
-	IDTokenUserinfoAssertion *bool `json:"idTokenUserinfoAssertion,omitempty"`
+	IDTokenUserinfoAssertion bool `json:"idTokenUserinfoAssertion,omitzero"`
 	// By how much the clock of the application may differ: added to exp and subtracted from iat, nbf and
 	// auth_time, at most 5 seconds. At least 0s, at most 5s.
 	ClockSkew *Duration `json:"clockSkew,omitempty"`
@@ -257,11 +257,11 @@ type AppOIDCConfig struct {
 	AdditionalOrigins []string `json:"additionalOrigins,omitzero"`
 	// Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it: for
 	// resource servers that refuse what they do not know, as Spring Security does.
-	PlainJWTType *bool `json:"plainJwtType,omitempty"`
+	PlainJWTType bool `json:"plainJwtType,omitzero"`
 	// What ID tokens, and access tokens in the form JWT, are signed with (OpenID Connect Dynamic Client
 	// Registration); that of the instance when omitted. When no application of the instance asked for the
 	// algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
-	IDTokenSignedResponseAlg *SignatureAlgorithm `json:"idTokenSignedResponseAlg,omitempty"`
+	IDTokenSignedResponseAlg SignatureAlgorithm `json:"idTokenSignedResponseAlg,omitzero"`
 }
 
 // OIDCConfig is how an application uses the OpenID provider.
@@ -545,9 +545,9 @@ type AzureADConfig struct {
 	// The client secret that the provider gave; it is never returned.
 	ClientSecret *string `json:"clientSecret,omitempty"`
 	// Who may sign in: common, organizations, consumers, or the ID of one tenant; empty: common.
-	Tenant *string `json:"tenant,omitempty"`
+	Tenant string `json:"tenant,omitzero"`
 	// Take the address that the provider tells as verified, which it does not say.
-	IsEmailVerified *bool `json:"isEmailVerified,omitempty"`
+	IsEmailVerified bool `json:"isEmailVerified,omitzero"`
 }
 
 // AzureADConfigOutput is how Microsoft Entra ID is reached. It is AzureADConfig as it is answered.
@@ -595,7 +595,7 @@ type Behind struct {
 // BoolFilter compares a yes or no of a resource.
 type BoolFilter struct {
 	// The value to find.
-	Value *bool `json:"value,omitempty"`
+	Value bool `json:"value,omitzero"`
 }
 
 // BoolSetting is a yes or no that may be inherited.
@@ -680,7 +680,7 @@ type CodeChallenge struct {
 	// The authenticator to use; the oldest one when absent.
 	AuthenticatorID *string `json:"authenticatorId,omitempty"`
 	// Answer the code instead of sending it; needs the permission session.write.
-	ReturnCode *bool `json:"returnCode,omitempty"`
+	ReturnCode bool `json:"returnCode,omitzero"`
 }
 
 // ComplianceProblem is a recommendation that settings contradict.
@@ -1240,7 +1240,7 @@ type Domain struct {
 	// The domain, in lower case, for example login.example.com.
 	Domain string `json:"domain"`
 	// How the claim is proven.
-	ValidationType *ValidationType `json:"validationType,omitempty"`
+	ValidationType ValidationType `json:"validationType,omitzero"`
 }
 
 // DomainFieldName is a column that domains can be sorted by.
@@ -1292,7 +1292,7 @@ type Email struct {
 	// The address, in ASCII.
 	Address string `json:"address"`
 	// Whether it is known to be theirs.
-	IsVerified *bool `json:"isVerified,omitempty"`
+	IsVerified bool `json:"isVerified,omitzero"`
 }
 
 // EmailOutput is an e-mail address. It is Email as it is answered.
@@ -1529,9 +1529,9 @@ type FeatureFlag struct {
 
 // Features holds all flags as they apply.
 type Features struct {
-	// The resource services under /resources/v3alpha.
+	// The resource services under /resources/v3alpha; on by default.
 	MultitenancyResourcesAPI FeatureFlag `json:"multitenancyResourcesApi"`
-	// The settings services under /settings/v3alpha.
+	// The settings services under /settings/v3alpha; on by default.
 	MultitenancySettings FeatureFlag `json:"multitenancySettings"`
 	// The token exchange grant.
 	OIDCTokenExchange FeatureFlag `json:"oidcTokenExchange"`
@@ -2586,7 +2586,7 @@ type IDP struct {
 	Name string `json:"name"`
 	// Whether it is active in the context: where it is defined ACTIVATE, INHERIT and none make it active,
 	// DEACTIVATE inactive. In an answer that of the context which asks.
-	StatePolicy *StatePolicy `json:"statePolicy,omitempty"`
+	StatePolicy StatePolicy `json:"statePolicy,omitzero"`
 	// What happens to the accounts of those who sign in with it.
 	Options *Options `json:"options,omitempty"`
 }
@@ -2605,7 +2605,7 @@ const (
 // IDPIDFilter finds one identity provider.
 type IDPIDFilter struct {
 	// Its ID.
-	ID *string `json:"id,omitempty"`
+	ID string `json:"id,omitzero"`
 }
 
 // IDPLink is an account at an identity provider that signs a user in.
@@ -2616,7 +2616,7 @@ type IDPLink struct {
 	// number of a GitHub account.
 	ExternalUserID string `json:"externalUserId"`
 	// What they are called there, for people.
-	ExternalUsername *string `json:"externalUsername,omitempty"`
+	ExternalUsername string `json:"externalUsername,omitzero"`
 }
 
 // IDPLinkFieldName is a column that links can be sorted by.
@@ -2674,7 +2674,7 @@ type IdpOIDCConfig struct {
 	// The client secret that the provider gave; it is never returned.
 	ClientSecret *string `json:"clientSecret,omitempty"`
 	// Take what is known of the user from the ID token, without asking for user info.
-	IsIDTokenMapping *bool `json:"isIdTokenMapping,omitempty"`
+	IsIDTokenMapping bool `json:"isIdTokenMapping,omitzero"`
 }
 
 // OIDCConfig is how any OpenID provider is reached.
@@ -2724,6 +2724,8 @@ type ImportReport struct {
 	TotalNotCarried uint64 `json:"totalNotCarried,string"`
 	// Members of the file that are not known, and so were ignored; at most 1000 of them.
 	Ignored []string `json:"ignored,omitzero"`
+	// The organizations of the outcomes that are there, or would be; at most 1000 of them.
+	Organizations []ImportedOrganization `json:"organizations,omitzero"`
 }
 
 // ImportRequest
@@ -2740,6 +2742,18 @@ type ImportRequest struct {
 	DataOrgsv1S3  *S3Object  `json:"data_orgsv1_s3,omitempty"`
 	// Whether it runs by itself: the answer is an operation.
 	Async *bool `json:"async,omitempty"`
+}
+
+// ImportedOrganization is what people have to know of an organization to sign in.
+type ImportedOrganization struct {
+	// The organization.
+	ID string `json:"id"`
+	// Its name.
+	Name string `json:"name"`
+	// Its primary domain: a login name is a username, an @ and this. A username alone will do where nobody else
+	// in the instance has it, or where the organization is the default of the instance, and so will a verified
+	// address.
+	PrimaryDomain string `json:"primaryDomain"`
 }
 
 // InConditionsFilter is met by the executions of a list of conditions.
@@ -2759,7 +2773,7 @@ type InIDsFilter struct {
 	// The IDs; an empty list is met by nothing.
 	IDs []string `json:"ids,omitzero"`
 	// How to compare; IN when omitted, and there is no other.
-	Method *ListFilterMethod `json:"method,omitempty"`
+	Method ListFilterMethod `json:"method,omitzero"`
 }
 
 // IncludeFilter is met by the executions that include an execution.
@@ -2783,10 +2797,10 @@ type Instance struct {
 	// The username of a service user to create as its owner (IAM_OWNER); the answer holds a token for it.
 	OwnerUsername *string `json:"ownerUsername,omitempty"`
 	// Whether people may register themselves at the login (prompt=create).
-	AllowRegistration *bool `json:"allowRegistration,omitempty"`
+	AllowRegistration bool `json:"allowRegistration,omitzero"`
 	// Whether the address that e-mails are from has to be at a verified domain of the instance, or of the
 	// organization that defines the SMTP provider.
-	SMTPSenderAddressMatchesInstanceDomain *bool `json:"smtpSenderAddressMatchesInstanceDomain,omitempty"`
+	SMTPSenderAddressMatchesInstanceDomain bool `json:"smtpSenderAddressMatchesInstanceDomain,omitzero"`
 }
 
 // InstanceFieldName is a column that instances can be sorted by.
@@ -2911,7 +2925,7 @@ type KeySet struct {
 // Language is a language by its BCP 47 tag.
 type Language struct {
 	// The tag, for example en or de; empty: none.
-	Key *string `json:"key,omitempty"`
+	Key string `json:"key,omitzero"`
 }
 
 // LanguageOutput is a language by its BCP 47 tag. It is Language as it is answered.
@@ -3010,9 +3024,9 @@ type LockUserReply struct {
 // LoginNameFilter compares the login name of a user.
 type LoginNameFilter struct {
 	// The text to compare with.
-	LoginName *string `json:"loginName,omitempty"`
+	LoginName string `json:"loginName,omitzero"`
 	// How to compare; EQUALS when omitted.
-	Method *TextFilterMethod `json:"method,omitempty"`
+	Method TextFilterMethod `json:"method,omitzero"`
 }
 
 // Lost is something that was not carried over.
@@ -3037,7 +3051,7 @@ type MachineKey struct {
 	// P-384 or P-521, or Ed25519. Without it a pair is made.
 	PublicKey *string `json:"publicKey,omitempty"`
 	// What pair to make.
-	Type *MachineKeyType `json:"type,omitempty"`
+	Type MachineKeyType `json:"type,omitzero"`
 }
 
 // MachineKeyFieldName is a column that keys can be sorted by.
@@ -3263,9 +3277,9 @@ type MetadataFilter struct {
 // NameFilter compares the name of a resource.
 type NameFilter struct {
 	// The text to compare with.
-	Name *string `json:"name,omitempty"`
+	Name string `json:"name,omitzero"`
 	// How to compare; EQUALS when omitted.
-	Method *TextFilterMethod `json:"method,omitempty"`
+	Method TextFilterMethod `json:"method,omitzero"`
 }
 
 // OAuthClient is a client that gets tokens for itself (client credentials, RFC 6749).
@@ -3550,7 +3564,7 @@ type Password struct {
 	// A hash of it.
 	Hash *string `json:"hash,omitempty"`
 	// Whether it has to be changed at the next login.
-	ChangeRequired *bool `json:"changeRequired,omitempty"`
+	ChangeRequired bool `json:"changeRequired,omitzero"`
 }
 
 // PasswordOutput is a new password of a human. What is asked of it says SetPassword. It is Password as it is
@@ -4256,7 +4270,7 @@ type Phone struct {
 	// The number in E.164 form.
 	Number string `json:"number"`
 	// Whether it is known to be theirs.
-	IsVerified *bool `json:"isVerified,omitempty"`
+	IsVerified bool `json:"isVerified,omitzero"`
 }
 
 // PhoneOutput is a phone number. It is Phone as it is answered.
@@ -4286,29 +4300,29 @@ type PreviewMessageTextReply struct {
 // Profile is how a human is called.
 type Profile struct {
 	// The given name.
-	GivenName *string `json:"givenName,omitempty"`
+	GivenName string `json:"givenName,omitzero"`
 	// The family name.
-	FamilyName *string `json:"familyName,omitempty"`
+	FamilyName string `json:"familyName,omitzero"`
 	// The nick name.
-	NickName *string `json:"nickName,omitempty"`
+	NickName string `json:"nickName,omitzero"`
 	// What to show; by default the given and family name, or else the username.
-	DisplayName *string `json:"displayName,omitempty"`
+	DisplayName string `json:"displayName,omitzero"`
 	// The language to write to them in (BCP 47); empty for the default.
-	PreferredLanguage *string `json:"preferredLanguage,omitempty"`
+	PreferredLanguage string `json:"preferredLanguage,omitzero"`
 	// The middle name.
-	MiddleName *string `json:"middleName,omitempty"`
+	MiddleName string `json:"middleName,omitzero"`
 	// The page of the user about themselves.
-	ProfileURL *string `json:"profileUrl,omitempty"`
+	ProfileURL string `json:"profileUrl,omitzero"`
 	// A picture of the user.
-	PictureURL *string `json:"pictureUrl,omitempty"`
+	PictureURL string `json:"pictureUrl,omitzero"`
 	// The website of the user or their organization.
-	WebsiteURL *string `json:"websiteUrl,omitempty"`
+	WebsiteURL string `json:"websiteUrl,omitzero"`
 	// The gender, in words.
-	Gender *string `json:"gender,omitempty"`
+	Gender string `json:"gender,omitzero"`
 	// The day of birth as YYYY-MM-DD, with the year 0000 when it is not told, or the year alone.
-	Birthdate *string `json:"birthdate,omitempty"`
+	Birthdate string `json:"birthdate,omitzero"`
 	// The time zone, a name of the IANA database.
-	Zoneinfo *string `json:"zoneinfo,omitempty"`
+	Zoneinfo string `json:"zoneinfo,omitzero"`
 }
 
 // ProfileOutput is how a human is called. It is Profile as it is answered.
@@ -4346,12 +4360,12 @@ type Project struct {
 	// The ID to give it; one is made when it is left out. IDs are never used again.
 	ID *string `json:"id,omitempty"`
 	// Whether tokens carry the roles of the user.
-	ProjectRoleAssertion *bool `json:"projectRoleAssertion,omitempty"`
+	ProjectRoleAssertion bool `json:"projectRoleAssertion,omitzero"`
 	// Whether only users with a role of the project can log in to its applications.
-	ProjectRoleCheck *bool `json:"projectRoleCheck,omitempty"`
+	ProjectRoleCheck bool `json:"projectRoleCheck,omitzero"`
 	// Whether only users of organizations that own the project or that it is granted to can log in to its
 	// applications.
-	HasProjectCheck *bool `json:"hasProjectCheck,omitempty"`
+	HasProjectCheck bool `json:"hasProjectCheck,omitzero"`
 }
 
 // ProjectFieldName is a column that projects can be sorted by.
@@ -4600,7 +4614,7 @@ type ReplayDeliveriesRequest struct {
 	// The conditions to meet, all of them.
 	Filters []DeliverySearchFilter `json:"filters,omitzero"`
 	// Only answer how many it would be.
-	DryRun *bool `json:"dryRun,omitempty"`
+	DryRun bool `json:"dryRun,omitzero"`
 }
 
 // ReplayDeliveryReply is the answer of ReplayDelivery.
@@ -4849,9 +4863,9 @@ type Role struct {
 	// What tokens and grants call it; unique in the project and not changeable.
 	Key string `json:"key"`
 	// Its name for people.
-	DisplayName *string `json:"displayName,omitempty"`
+	DisplayName string `json:"displayName,omitzero"`
 	// Roles of the same group are shown together.
-	Group *string `json:"group,omitempty"`
+	Group string `json:"group,omitzero"`
 }
 
 // RoleFieldName is a column that roles can be sorted by.
@@ -4958,7 +4972,7 @@ type SMSProvider struct {
 	// A name for people.
 	Name string `json:"name"`
 	// What people should know of it.
-	Description *string `json:"description,omitempty"`
+	Description string `json:"description,omitzero"`
 	// Twilio.
 	Twilio *TwilioConfig `json:"twilio,omitempty"`
 	// An HTTP endpoint.
@@ -5022,13 +5036,13 @@ type SMTPConfig struct {
 	// 1023. It has to be public, unless the operator allows it.
 	Host string `json:"host"`
 	// How the connection is encrypted.
-	TLS *TLSMode `json:"tls,omitempty"`
+	TLS TLSMode `json:"tls,omitzero"`
 	// Who signs in to it; empty: nobody does.
-	User *string `json:"user,omitempty"`
+	User string `json:"user,omitzero"`
 	// The password; it is never returned.
 	Password *string `json:"password,omitempty"`
 	// How to sign in. Without encryption that is by SCRAM or not at all.
-	Auth *AuthMechanism `json:"auth,omitempty"`
+	Auth AuthMechanism `json:"auth,omitzero"`
 	// Where XOAUTH2 gets its tokens; without it the password is one.
 	OAuth *OAuthClient `json:"oauth,omitempty"`
 }
@@ -5055,13 +5069,13 @@ type SMTPProvider struct {
 	// A name for people.
 	Name string `json:"name"`
 	// What people should know of it.
-	Description *string `json:"description,omitempty"`
+	Description string `json:"description,omitzero"`
 	// The address that e-mails are from.
 	SenderAddress string `json:"senderAddress"`
 	// The name beside it.
-	SenderName *string `json:"senderName,omitempty"`
+	SenderName string `json:"senderName,omitzero"`
 	// The address that answers go to; empty: the sender's.
-	ReplyToAddress *string `json:"replyToAddress,omitempty"`
+	ReplyToAddress string `json:"replyToAddress,omitzero"`
 	// A mail server.
 	SMTP *SMTPConfig `json:"smtp,omitempty"`
 	// An HTTP endpoint.
@@ -5397,9 +5411,9 @@ type Service struct {
 	// A name for people.
 	Name string `json:"name"`
 	// What it does.
-	Description *string `json:"description,omitempty"`
+	Description string `json:"description,omitzero"`
 	// The kind of access tokens it gets.
-	AccessTokenType *AccessTokenType `json:"accessTokenType,omitempty"`
+	AccessTokenType AccessTokenType `json:"accessTokenType,omitzero"`
 }
 
 // ServiceOutput is a program. It is Service as it is answered.
@@ -5614,7 +5628,7 @@ type SetPassword struct {
 	// A hash of it. Not for users' own password.
 	Hash *string `json:"hash,omitempty"`
 	// Whether it has to be changed at the next login.
-	ChangeRequired *bool `json:"changeRequired,omitempty"`
+	ChangeRequired bool `json:"changeRequired,omitzero"`
 	// The password until now. Users who set their own have to give it unless they may write users; if it is
 	// given it has to be right.
 	CurrentPassword *string `json:"currentPassword,omitempty"`
@@ -5675,7 +5689,7 @@ type SigningKeyRotation struct {
 type Source string
 
 const (
-	// Nobody decided: the default, off.
+	// Nobody decided: the default, which is on for the resource and settings services and off for the others.
 	SourceUnspecified Source = "SOURCE_UNSPECIFIED"
 	// The installation.
 	SourceSystem Source = "SOURCE_SYSTEM"
@@ -5795,9 +5809,9 @@ type TargetFilter struct {
 // TargetNameFilter compares the name of a target.
 type TargetNameFilter struct {
 	// The text to compare with.
-	Name *string `json:"name,omitempty"`
+	Name string `json:"name,omitzero"`
 	// How to compare; EQUALS when omitted.
-	Method *TextFilterMethod `json:"method,omitempty"`
+	Method TextFilterMethod `json:"method,omitzero"`
 }
 
 // TargetSearchFilter is one condition a target has to meet.
@@ -5853,9 +5867,9 @@ type TestTargetReply struct {
 // TextFilter compares a text of a resource.
 type TextFilter struct {
 	// The text to compare with.
-	Text *string `json:"text,omitempty"`
+	Text string `json:"text,omitzero"`
 	// How to compare; EQUALS when omitted.
-	Method *TextFilterMethod `json:"method,omitempty"`
+	Method TextFilterMethod `json:"method,omitzero"`
 }
 
 // TextFilterMethod is how a text filter compares. The text is always literal: %, _ and \ have no special
@@ -5887,7 +5901,7 @@ type TimestampFilter struct {
 	// The time to compare with.
 	Timestamp time.Time `json:"timestamp"`
 	// How to compare; EQUALS when omitted.
-	Method *TimestampFilterMethod `json:"method,omitempty"`
+	Method TimestampFilterMethod `json:"method,omitzero"`
 }
 
 // TimestampFilterMethod is how a time of a resource is compared with the filter's.
@@ -6498,11 +6512,11 @@ type User struct {
 // UserAgent is where the user is, as the caller says.
 type UserAgent struct {
 	// The device.
-	FingerprintID *string `json:"fingerprintId,omitempty"`
+	FingerprintID string `json:"fingerprintId,omitzero"`
 	// Its address.
-	IP *string `json:"ip,omitempty"`
+	IP string `json:"ip,omitzero"`
 	// What it is, for people.
-	Description *string `json:"description,omitempty"`
+	Description string `json:"description,omitzero"`
 }
 
 // UserAgentOutput is where the user is, as the caller says. It is UserAgent as it is answered.

@@ -8,9 +8,6 @@ import (
 	"time"
 )
 
-// Ptr is a pointer to a value, for the fields that may be left out.
-func Ptr[T any](value T) *T { return &value }
-
 // MustTime is for literals: a time in RFC 3339.
 func MustTime(text string) time.Time {
 	parsed, err := time.Parse(time.RFC3339Nano, text)
@@ -44,6 +41,16 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 	parsed, err := time.ParseDuration(seconds)
 	*d = Duration(parsed)
 	return err
+}
+
+// paramsAmong returns the parameters that options hold, or empty ones.
+func paramsAmong[P any](opts []CallOption) (found P) {
+	for _, option := range opts {
+		if given, ok := any(option).(*P); ok && given != nil {
+			found = *given
+		}
+	}
+	return found
 }
 
 // pages reads page after page; read moves page on.

@@ -230,6 +230,40 @@ func TestREL035_WhoFollowsMissesNothing(t *testing.T) {
 	}
 }
 
+// TestREL108_WhoFollowsDoesNotWaitForOthers lets transactions of another instance, and one that
+// tells nothing, stay open.
+func TestREL108_WhoFollowsDoesNotWaitForOthers(t *testing.T) {
+	t.Parallel()
+	c := servertest.New(t, 1, nil)
+	at := settled(c)
+	for _, instance := range []string{c.Instance("b"), ""} {
+		open, err := c.DB.Pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = open.Rollback(t.Context()) }()
+		if _, err := open.Exec(t.Context(), "CREATE TEMPORARY TABLE staged ON COMMIT DROP AS SELECT pg_current_xact_id()"); err != nil {
+			t.Fatal(err)
+		}
+		if instance == "" {
+			continue
+		}
+		if _, err := event.Append(t.Context(), open, event.Event{
+			InstanceID: instance, ObjectID: "theirs", Payload: &eventv1.TargetRemoved{}, Creator: "test",
+			Owner: &object.Owner{Type: object.OwnerType_OWNER_TYPE_INSTANCE, Id: instance}, At: time.Now().UTC(),
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Create("owner", "/resources/v3alpha/projects", `{"name":"ours"}`)
+	if got := search(c, "owner", "?after="+at, ""); got.types() != "project.added" || !got.Details.EndOfList {
+		t.Errorf("while transactions of others are open: got %+v", got)
+	}
+	if got := search(c, "owner", "?query.limit=1", ""); got.Details.Position != got.Result[0].Sequence {
+		t.Errorf("to follow from there is %s, want %s", got.Details.Position, got.Result[0].Sequence)
+	}
+}
+
 // settled waits until all that happened can be followed, and returns where that ends.
 func settled(c *servertest.Cluster) (position string) {
 	c.WithinASecond("what happened is settled", func() bool {

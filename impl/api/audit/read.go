@@ -20,9 +20,9 @@ const stretch = 10_000
 const maxOffset = 1 << 62
 
 // page reads the part of the matches that a query asks for.
-func (s *Service) page(ctx context.Context, f *filter, q *object.ListQuery, limit int64) ([]db.Event, *eventv3.EventListDetails, error) {
+func (s *Service) page(ctx context.Context, f *filter, q *object.ListQuery, below uint64, limit int64) ([]db.Event, *eventv3.EventListDetails, error) {
 	// Read before the page, so that who follows from there has seen what is before it.
-	newest, err := s.queries.NewestSettled(ctx, s.DB.SearchConn(), f.instanceID)
+	newest, err := s.queries.NewestSettled(ctx, s.DB.SearchConn(), db.NewestSettledParams{InstanceID: f.instanceID, Below: below})
 	if err != nil && !store.NoRow(err) {
 		return nil, nil, err
 	}
@@ -37,12 +37,12 @@ func (s *Service) page(ctx context.Context, f *filter, q *object.ListQuery, limi
 }
 
 // follow reads the matches among the next events in the order of commits.
-func (s *Service) follow(ctx context.Context, f *filter, after, limit int64) ([]db.Event, *eventv3.EventListDetails, error) {
+func (s *Service) follow(ctx context.Context, f *filter, after int64, below uint64, limit int64) ([]db.Event, *eventv3.EventListDetails, error) {
 	conn := s.DB.SearchConn()
 	var end db.EndOfStretchRow
 	xid, err := s.commitOf(ctx, f.instanceID, after)
 	if err == nil {
-		end, err = s.queries.EndOfStretch(ctx, conn, db.EndOfStretchParams{InstanceID: f.instanceID, AfterXid: xid, AfterSequence: after, Stretch: stretch})
+		end, err = s.queries.EndOfStretch(ctx, conn, db.EndOfStretchParams{InstanceID: f.instanceID, AfterXid: xid, AfterSequence: after, Below: below, Stretch: stretch})
 	}
 	if store.NoRow(err) { // nothing comes after it, yet
 		return nil, &eventv3.EventListDetails{EndOfList: true, Position: uint64(after)}, nil

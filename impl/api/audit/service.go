@@ -43,22 +43,39 @@ func (s *Service) SearchEvents(ctx context.Context, req *eventv3.SearchEventsReq
 		return nil, err
 	}
 	defer s.DB.Searches.Leave(call.Context.InstanceID)
-	newest, err := s.queries.NewestEvent(ctx, s.DB.SearchConn(), call.Context.InstanceID)
-	if err != nil && !store.NoRow(err) {
+	newest, err := s.newest(ctx, call.Context.InstanceID)
+	if err != nil {
 		return nil, err
 	}
 	var found []db.Event
 	var details *eventv3.EventListDetails
 	if req.After == nil {
-		found, details, err = s.page(ctx, f, req.GetQuery(), limit)
+		found, details, err = s.page(ctx, f, req.GetQuery(), newest.Below, limit)
 	} else {
-		found, details, err = s.follow(ctx, f, clamp(req.GetAfter()), limit)
+		found, details, err = s.follow(ctx, f, clamp(req.GetAfter()), newest.Below, limit)
 	}
 	if err != nil {
 		return nil, err
 	}
 	details.AppliedLimit, details.ProcessedSequence, details.InstanceId = uint32(limit), uint64(newest.Sequence), call.Context.InstanceID
 	return &eventv3.SearchEventsResponse{Details: details, Result: resource.All(found, show)}, nil
+}
+
+// newest returns the newest event of an instance, and where those end that nothing can come
+// before any more.
+func (s *Service) newest(ctx context.Context, instanceID string) (newest db.EndOfEventsRow, err error) {
+	for again := true; ; again = false {
+		newest, err = s.queries.EndOfEvents(ctx, s.DB.SearchConn(), instanceID)
+		if store.NoRow(err) {
+			return newest, nil
+		}
+		if err != nil || !newest.IsComing || !again {
+			return newest, err
+		}
+		if err := s.queries.PassTransaction(ctx, s.DB.SearchConn()); err != nil {
+			return newest, err
+		}
+	}
 }
 
 // show returns an event as it is answered.

@@ -295,3 +295,45 @@ func TestSEC238_WhoSetsBrandingHoldsPolicyWriteThere(t *testing.T) {
 	c.Must("owner", "PUT", "/v2/features/instance", `{"multitenancySettings":false}`)
 	c.Refused("owner", "PATCH", settings, `{}`, 400, "FEATURE_DISABLED")
 }
+
+// progressive is a progressive JPEG of one grey, which goes over its pixels so many times; each
+// time takes a header and a code that says how many of the blocks have nothing new.
+func progressive(width, height, scans int) []byte {
+	b := []byte{0xff, 0xd8, 0xff, 0xdb, 0, 67, 0}
+	b = append(b, bytes.Repeat([]byte{1}, 64)...)
+	b = append(b, 0xff, 0xc2, 0, 11, 8, byte(height>>8), byte(height), byte(width>>8), byte(width), 1, 1, 0x11, 0)
+	table := func(class byte, code byte) { // one code of one bit
+		b = append(append(b, 0xff, 0xc4, 0, 20, class, 1), make([]byte, 15)...)
+		b = append(b, code)
+	}
+	table(0x00, 0)
+	table(0x10, 0xe0) // end of a band of 1<<14 blocks and more
+	blocks := (width + 7) / 8 * ((height + 7) / 8)
+	b = append(b, 0xff, 0xda, 0, 8, 1, 1, 0x00, 0, 0, 0x00)
+	b = append(b, make([]byte, blocks/8+1)...) // a difference of no bits each
+	for n := 1; n < scans; n++ {
+		b = append(b, 0xff, 0xda, 0, 8, 1, 1, 0x00, 1, 63, 0x00)
+		for left := blocks; left > 0; left -= 1 << 14 {
+			b = append(b, 0, 0) // the code, and fourteen bits that add nothing to its number
+		}
+	}
+	return append(b, 0xff, 0xd9)
+}
+
+// TestSEC149_AnUploadComesToLittleWork has progressive pictures with as many scans as encoders
+// make, and with so many that a short file is long work.
+func TestSEC149_AnUploadComesToLittleWork(t *testing.T) {
+	t.Parallel()
+	c := servertest.New(t, 1, nil)
+	upload := func(file []byte) string {
+		return `{"icon":{"content":"` + base64.StdEncoding.EncodeToString(file) + `"}}`
+	}
+	usual := progressive(400, 300, 10)
+	if _, err := jpeg.Decode(bytes.NewReader(usual)); err != nil {
+		t.Fatalf("the picture is none: %v", err)
+	}
+	c.Must("owner", "PATCH", settings, upload(usual))
+	for _, bomb := range [][]byte{progressive(400, 300, 33), progressive(2048, 2048, 3000)} {
+		c.Refused("owner", "PATCH", settings, upload(bomb), http.StatusBadRequest, "IMAGE_TOO_LARGE")
+	}
+}

@@ -27,13 +27,22 @@ import (
 const (
 	maxSide   = 4096
 	maxPixels = 4 << 20
+	// maxScans is how often a JPEG may go over its pixels, which takes a few bytes a time: encoders
+	// of progressive ones do ten times.
+	maxScans = 32
 )
+
+// startOfScan is how a scan of a JPEG begins. In what a scan holds it cannot be; in a comment
+// or a preview it may, and counts.
+var startOfScan = []byte{0xff, 0xda}
 
 // The room that pages and mails have for pictures, at three pixels a point.
 var (
 	logoRoom = image.Pt(600, 168)
 	iconRoom = image.Pt(192, 192)
 )
+
+const jpegType = "image/jpeg"
 
 // decoders read the types of files that an upload may have, by what is in it: nothing else
 // of a request says (SEC-149). Vector graphics are none: they can hold scripts.
@@ -42,7 +51,7 @@ var decoders = map[string]struct {
 	decode func(io.Reader) (image.Image, error)
 }{
 	"image/png":  {png.DecodeConfig, png.Decode},
-	"image/jpeg": {jpeg.DecodeConfig, jpeg.Decode},
+	jpegType:     {jpeg.DecodeConfig, jpeg.Decode},
 	"image/webp": {webp.DecodeConfig, webp.Decode},
 }
 
@@ -56,9 +65,13 @@ type picture struct {
 // redraw returns the picture of an upload, scaled down into a room. Whatever else the file
 // had in it is gone.
 func redraw(upload []byte, room image.Point, field string) (*picture, error) {
-	decoder, ok := decoders[http.DetectContentType(upload)]
+	kind := http.DetectContentType(upload)
+	decoder, ok := decoders[kind]
 	if !ok {
 		return nil, fault.Invalid("IMAGE_TYPE_NOT_SUPPORTED", field, "the file is neither PNG nor JPEG nor WebP")
+	}
+	if n := bytes.Count(upload, startOfScan); kind == jpegType && n > maxScans {
+		return nil, fault.Invalid("IMAGE_TOO_LARGE", field, "the picture has %d scans; %d are the most: save it as a baseline JPEG", n, maxScans)
 	}
 	config, err := decoder.config(bytes.NewReader(upload))
 	if err == nil && (config.Width > maxSide || config.Height > maxSide || config.Width*config.Height > maxPixels) {

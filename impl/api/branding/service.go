@@ -6,6 +6,7 @@ package branding
 import (
 	"context"
 	"image"
+	"runtime"
 
 	"github.com/jackc/pgx/v5"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -14,6 +15,7 @@ import (
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	settingsv3 "github.com/writ-id/writ/gen/proto/writ/settings/v3alpha"
 	"github.com/writ-id/writ/impl/core/event"
+	"github.com/writ-id/writ/impl/core/fair"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/setting"
@@ -33,12 +35,17 @@ type Service struct {
 
 	resource.Env
 	queries *db.Queries
+	// drawing has the places of uploads that are decoded, which tenants share by turns: of the
+	// cores half at most.
+	drawing *fair.Gate
 }
 
 var _ settingsv3.ServiceBrandingSettingsServer = (*Service)(nil)
 
 // New returns a Service over env.
-func New(env resource.Env) *Service { return &Service{Env: env, queries: db.New()} }
+func New(env resource.Env) *Service {
+	return &Service{Env: env, queries: db.New(), drawing: fair.New(runtime.GOMAXPROCS(0)/2, 4)}
+}
 
 // ResolveBranding reads the properties as they apply in the context of the call.
 func (s *Service) ResolveBranding(ctx context.Context, _ *settingsv3.ResolveBrandingRequest) (*settingsv3.ResolveBrandingResponse, error) {
@@ -59,7 +66,7 @@ func (s *Service) ResolveBranding(ctx context.Context, _ *settingsv3.ResolveBran
 // SetBranding sets or takes back what is present.
 func (s *Service) SetBranding(ctx context.Context, req *settingsv3.SetBrandingRequest) (*settingsv3.SetBrandingResponse, error) {
 	in, asked := policy.CallFrom(ctx).Context, asker.Asked(req.GetSettings())
-	drawn, err := pictures(req.GetSettings(), asked)
+	drawn, err := s.pictures(ctx, in.InstanceID, req.GetSettings(), asked)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +84,7 @@ func (s *Service) SetBranding(ctx context.Context, req *settingsv3.SetBrandingRe
 }
 
 // pictures draws the uploads of a request and has asked name them.
-func pictures(settings *settingsv3.SetBrandingSettings, asked *eventv1.BrandingSet) (map[protoreflect.Name]*picture, error) {
+func (s *Service) pictures(ctx context.Context, instanceID string, settings *settingsv3.SetBrandingSettings, asked *eventv1.BrandingSet) (map[protoreflect.Name]*picture, error) {
 	drawn := map[protoreflect.Name]*picture{}
 	for _, one := range []struct {
 		name   protoreflect.Name
@@ -94,7 +101,11 @@ func pictures(settings *settingsv3.SetBrandingSettings, asked *eventv1.BrandingS
 		}
 		stored := &settingsv3.StoredImage{} // takes it back
 		if len(one.upload.GetContent()) > 0 {
+			if err := s.drawing.Enter(ctx, instanceID); err != nil {
+				return nil, err
+			}
 			picture, err := redraw(one.upload.GetContent(), one.room, one.field)
+			s.drawing.Leave(instanceID)
 			if err != nil {
 				return nil, err
 			}

@@ -1,6 +1,6 @@
 // Package feature switches features on and off, for the system and for an
-// instance. An instance's word wins over the system's; a flag nobody decided is
-// off. Package policy enforces the flags; a change takes effect on this node
+// instance. An instance's word wins over the system's; a flag nobody decided has
+// its default. Package policy enforces the flags; a change takes effect on this node
 // before it is answered and on the others when they hear of it.
 package feature
 
@@ -79,7 +79,8 @@ func (s *Service) get(ctx context.Context) (*object.SettingDetails, *featurev2.F
 	features := &featurev2.Features{}
 	fields := features.ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() { // every flag is answered, also those nobody decided
-		features.ProtoReflect().Mutable(fields.Get(i))
+		flag := &featurev2.FeatureFlag{Enabled: policy.FeatureDefaults[string(fields.Get(i).Name())]}
+		features.ProtoReflect().Set(fields.Get(i), protoreflect.ValueOfMessage(flag.ProtoReflect()))
 	}
 	system, err := s.decide(ctx, "", featurev2.Source_SOURCE_SYSTEM, features)
 	if err != nil || in.Level == policyv1.Level_LEVEL_SYSTEM {

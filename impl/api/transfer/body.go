@@ -13,14 +13,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/spool"
 )
 
 // What is imported can be long, so it is put into a file as it comes: who sends slowly holds
 // its connection and room on the disk, and nothing else (SEC-290).
 const (
-	// bodyTime is how long a body may take, and a second more for each bodyRate bytes that came.
-	bodyTime = 30 * time.Second
-	bodyRate = 64 << 10
 	// maxMember bounds what is not the data.
 	maxMember = 64 << 10
 	// dataMember is the data in the body.
@@ -29,7 +27,7 @@ const (
 
 // upload is the body of an import.
 type upload struct {
-	file *os.File
+	file *spool.File
 	rest []byte            // the body without the data, as JSON
 	data *io.SectionReader // nil when there is none
 }
@@ -37,21 +35,13 @@ type upload struct {
 // Close gives back the room on the disk.
 func (u *upload) Close() error { return u.file.Close() }
 
-// scratch returns a file that is gone when it is closed.
-func scratch() (*os.File, error) {
-	file, err := os.CreateTemp("", "writ-import-")
-	if err == nil {
-		err = os.Remove(file.Name())
-	}
-	return file, err
-}
-
-// receive reads the body of an import of at most limit bytes.
-func receive(w http.ResponseWriter, r *http.Request, limit int64) (*upload, error) {
+// receive reads the body of an import.
+func (s *Service) receive(w http.ResponseWriter, r *http.Request, tenant string) (*upload, error) {
+	limit := min(maxImport, s.Space.Share())
 	if r.ContentLength > limit {
 		return nil, tooLarge(limit)
 	}
-	file, err := scratch()
+	file, err := s.Space.New(tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -72,14 +62,18 @@ func tooLarge(limit int64) error {
 
 func (u *upload) fill(w http.ResponseWriter, r *http.Request, limit int64) error {
 	wire := http.NewResponseController(w)
-	begun, buffer := time.Now(), make([]byte, 64<<10)
+	buffer := make([]byte, 64<<10)
+	steps := &steps{begun: func() error { return wire.SetReadDeadline(time.Now().Add(stepTime)) }}
 	for size := int64(0); ; {
-		if err := wire.SetReadDeadline(begun.Add(bodyTime + time.Duration(size/bodyRate)*time.Second)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		if err := steps.went(0); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return err
 		}
 		n, err := r.Body.Read(buffer)
 		if size += int64(n); size > limit {
 			return tooLarge(limit)
+		}
+		if err := steps.went(n); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return err
 		}
 		if n > 0 {
 			if _, err := u.file.Write(buffer[:n]); err != nil {
@@ -90,7 +84,7 @@ func (u *upload) fill(w http.ResponseWriter, r *http.Request, limit int64) error
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return fault.New(fault.TooSlow, "BODY_TIMEOUT", "the body of the request did not arrive in time")
+			return fault.New(fault.TooSlow, "BODY_TIMEOUT", "the body of the request did not arrive in time: a MiB of it may take %s", stepTime)
 		case err != nil:
 			return fault.New(fault.Canceled, "CANCELED", "the request was broken off").Because(err)
 		}
@@ -99,10 +93,7 @@ func (u *upload) fill(w http.ResponseWriter, r *http.Request, limit int64) error
 
 // parse finds the data in the body.
 func (u *upload) parse() error {
-	size, err := u.file.Seek(0, io.SeekEnd) // what is appended to the file is not the body
-	if err != nil {
-		return err
-	}
+	size := u.file.Size() // what is appended to the file is not the body
 	s := &scanner{in: bufio.NewReaderSize(io.NewSectionReader(u.file, 0, size), 64<<10)}
 	rest, seen := []byte{'{'}, map[string]bool{}
 	s.expect('{')
@@ -112,7 +103,7 @@ func (u *upload) parse() error {
 			break
 		}
 		name := s.member()
-		if s.err == nil && seen[name] {
+		if name = snake(name); s.err == nil && seen[name] {
 			return fault.Invalid("MALFORMED_REQUEST", name, "is there twice")
 		}
 		seen[name] = true
@@ -125,6 +116,7 @@ func (u *upload) parse() error {
 			s.value()
 			u.data = io.NewSectionReader(u.file, from, s.at-from)
 			if text && s.err == nil {
+				var err error
 				if u.data, err = u.unescape(from+1, s.at-1); err != nil {
 					return err
 				}
@@ -282,11 +274,8 @@ func (s *scanner) value() {
 
 // unescape returns what a text of JSON between two places says.
 func (u *upload) unescape(from, to int64) (*io.SectionReader, error) {
-	size, err := u.file.Seek(0, io.SeekEnd)
-	if err != nil {
-		return nil, err
-	}
-	in, out := bufio.NewReaderSize(io.NewSectionReader(u.file, from, to-from), 64<<10), bufio.NewWriterSize(&appender{u.file, size}, 64<<10)
+	size := u.file.Size()
+	in, out := bufio.NewReaderSize(io.NewSectionReader(u.file, from, to-from), 64<<10), bufio.NewWriterSize(u.file, 64<<10)
 	bad := fault.Invalid("MALFORMED_REQUEST", dataMember, "is not a text of JSON")
 	written := int64(0)
 	put := func(text []byte) error {
@@ -319,19 +308,6 @@ func (u *upload) unescape(from, to int64) (*io.SectionReader, error) {
 		return nil, err
 	}
 	return io.NewSectionReader(u.file, size, written), nil
-}
-
-// appender writes to a file from a place on.
-type appender struct {
-	file *os.File
-	at   int64
-}
-
-// Write implements io.Writer.
-func (a *appender) Write(p []byte) (int, error) {
-	n, err := a.file.WriteAt(p, a.at)
-	a.at += int64(n)
-	return n, err
 }
 
 // escapes are what follows a backslash, but for u.

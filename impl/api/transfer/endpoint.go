@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -19,6 +18,7 @@ import (
 	"github.com/writ-id/writ/impl/core/bucket"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/spool"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/core/transfer"
 	"github.com/writ-id/writ/impl/core/transfer/foreign"
@@ -47,23 +47,16 @@ const (
 	slack = 30 * time.Second
 )
 
-var (
-	errTimeout = fault.New(fault.TooSlow, "TIMEOUT", "it took longer than its timeout; nothing is left of it")
-	errBusy    = fault.New(fault.Unavailable, "TRANSFERS_RUNNING", "the node exports and imports as much as it can at once; try again later")
-)
+var errTimeout = fault.New(fault.TooSlow, "TIMEOUT", "it took longer than its timeout; nothing is left of it")
 
-// owner admits a request, and takes one of the places of the node for what moves data.
+// owner admits a request of an instance that moves nothing else here.
 func (e *Endpoint) owner(r *http.Request) (instanceID, userID string, leave func(), err error) {
 	instance, userID, err := e.Chain.Owner(r.Context())
 	if err != nil {
 		return "", "", nil, err
 	}
-	select {
-	case e.places <- struct{}{}:
-		return instance.ID, userID, sync.OnceFunc(func() { <-e.places }), nil
-	default:
-		return "", "", nil, errBusy
-	}
+	leave, err = e.admit(instance.ID)
+	return instance.ID, userID, leave, err
 }
 
 // ExportData exports organizations.
@@ -91,7 +84,7 @@ func (e *Endpoint) export(w http.ResponseWriter, r *http.Request) error {
 		return fault.New(fault.Canceled, "CANCELED", "the request was broken off").Because(err)
 	}
 	var req admin.ExportRequest
-	if err := schemas.Decode("ExportRequest", text, &req); err != nil {
+	if err := decode("ExportRequest", text, &req); err != nil {
 		return err
 	}
 	to, err := output(&req)
@@ -103,20 +96,13 @@ func (e *Endpoint) export(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	of := Selection{OrgIDs: value(req.OrgIds), ExcludedOrgIDs: value(req.ExcludedOrgIds), Asked: transfer.Asked{Passwords: value(req.WithPasswords), OTP: value(req.WithOtp), Secrets: value(req.WithSecrets)}}
-	do := func(ctx context.Context, out io.Writer, progress Progress) (proto.Message, error) {
-		if to == nil {
-			return message(e.Export(ctx, instanceID, of, out, progress))
-		}
-		object, err := e.Buckets.Create(ctx, *to)
-		if err != nil {
-			return nil, err
-		}
-		defer object.Abort()
-		summary, err := e.Export(ctx, instanceID, of, object, progress)
-		if err != nil {
-			return nil, err
-		}
-		return message(summary, object.Close())
+	// whole exports to where nobody keeps it waiting.
+	whole := func(ctx context.Context, out io.Writer, progress Progress) (summary *transferv1.Summary, err error) {
+		err = e.working(ctx, instanceID, func() (err error) {
+			summary, err = e.Export(ctx, instanceID, of, out, progress)
+			return err
+		})
+		return summary, room(err)
 	}
 	if value(req.Async) {
 		if err := e.Check(r.Context(), instanceID, of); err != nil {
@@ -126,26 +112,59 @@ func (e *Endpoint) export(w http.ResponseWriter, r *http.Request) error {
 		leave = nil
 		return e.begin(w, r, transferv1.OperationType_OPERATION_TYPE_EXPORT, instanceID, by, limit, func(ctx context.Context, out io.Writer, progress Progress) (proto.Message, error) {
 			defer free()
-			return do(ctx, out, progress)
+			if to == nil {
+				return message(whole(ctx, out, progress))
+			}
+			file, err := e.Space.New(instanceID)
+			if err != nil {
+				return nil, err
+			}
+			defer func() { _ = file.Close() }() // it was read
+			summary, err := whole(ctx, file, progress)
+			if err == nil {
+				err = e.upload(ctx, file, *to)
+			}
+			return message(summary, err)
 		}, free)
 	}
 	ctx, cancel := within(w, r, limit)
 	defer cancel()
+	file, err := e.Space.New(instanceID)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // it was read
+	summary, err := whole(ctx, file, tell)
+	if err != nil {
+		return because(ctx, err)
+	}
 	if to != nil {
-		summary, err := do(ctx, nil, tell)
-		if err != nil {
+		if err := e.upload(ctx, file, *to); err != nil {
 			return because(ctx, err)
 		}
-		e.Answer(w, http.StatusOK, &transferv1.TransferFile{Version: transfer.Version, Summary: summary.(*transferv1.Summary)})
+		e.Answer(w, http.StatusOK, &transferv1.TransferFile{Version: transfer.Version, Summary: summary})
 		return nil
 	}
-	out := &lazy{w: w}
-	if _, err = do(ctx, out, tell); err == nil {
-		err = out.Flush()
-	}
-	if err != nil && out.begun { // there is no way to take back what was sent but to break off
-		e.Logger.WarnContext(r.Context(), "an export broke off", "instance", instanceID, "err", store.Explain(because(ctx, err)))
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Disposition", `attachment; filename="export.json"`)
+	if _, err := io.Copy(paced(w), io.NewSectionReader(file, 0, file.Size())); err != nil { // there is no way to take back what was sent but to break off
 		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// upload sends a file to a storage.
+func (e *Endpoint) upload(ctx context.Context, file *spool.File, to bucket.Place) error {
+	ctx, watched, done := watch(ctx, stepTime)
+	defer done()
+	object, err := e.Buckets.Create(ctx, to)
+	if err != nil {
+		return because(ctx, err)
+	}
+	defer object.Abort()
+	if _, err = io.Copy(watched.writer(object), io.NewSectionReader(file, 0, file.Size())); err == nil {
+		err = object.Close()
 	}
 	return because(ctx, err)
 }
@@ -154,26 +173,6 @@ func (e *Endpoint) export(w http.ResponseWriter, r *http.Request) error {
 func tell(uint64, uint64) {}
 
 func message[M proto.Message](m M, err error) (proto.Message, error) { return m, err }
-
-// lazy begins an answer with the first bytes, so that what fails before is a refusal.
-type lazy struct {
-	w     http.ResponseWriter
-	begun bool
-}
-
-// Write implements io.Writer.
-func (l *lazy) Write(p []byte) (int, error) {
-	if !l.begun {
-		l.begun = true
-		l.w.Header().Set("Content-Type", "application/json")
-		l.w.Header().Set("Cache-Control", "no-store")
-		l.w.Header().Set("Content-Disposition", `attachment; filename="export.json"`)
-	}
-	return l.w.Write(p)
-}
-
-// Flush sends what was written.
-func (l *lazy) Flush() error { return http.NewResponseController(l.w).Flush() }
 
 // ImportData imports organizations.
 func (e *Endpoint) ImportData(w http.ResponseWriter, r *http.Request) {
@@ -187,7 +186,7 @@ func (e *Endpoint) load(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	body, err := receive(w, r, maxImport)
+	body, err := e.receive(w, r, instanceID)
 	end := func() {
 		leave()
 		if body != nil {
@@ -200,10 +199,10 @@ func (e *Endpoint) load(w http.ResponseWriter, r *http.Request) error {
 		}
 	}()
 	if err != nil {
-		return err
+		return room(err)
 	}
 	var req admin.ImportRequest
-	if err := schemas.Decode("ImportRequest", body.rest, &req); err != nil {
+	if err := decode("ImportRequest", body.rest, &req); err != nil {
 		return err
 	}
 	from, err := input(&req, body.data != nil)
@@ -216,14 +215,19 @@ func (e *Endpoint) load(w http.ResponseWriter, r *http.Request) error {
 	}
 	plan := Plan{InstanceID: instanceID, By: by, ImportID: e.NewID(), DryRun: value(req.DryRun), OnConflict: conflicts[value(req.OnConflict)]}
 	do := func(ctx context.Context, progress Progress) (*transferv1.ImportReport, error) {
-		if from == nil {
-			return e.importFile(ctx, body.data, plan, progress)
+		data := body.data
+		if from != nil {
+			var err error
+			if data, err = e.fetch(ctx, body, *from); err != nil {
+				return nil, room(err)
+			}
 		}
-		data, err := e.fetch(ctx, body, *from)
-		if err != nil {
-			return nil, err
-		}
-		return e.importFile(ctx, data, plan, progress)
+		var report *transferv1.ImportReport
+		err := e.working(ctx, instanceID, func() (err error) {
+			report, err = e.importFile(ctx, data, plan, progress)
+			return err
+		})
+		return report, err
 	}
 	if value(req.Async) {
 		free := end
@@ -245,20 +249,19 @@ func (e *Endpoint) load(w http.ResponseWriter, r *http.Request) error {
 
 // fetch brings an object to the disk, where it can be read more than once.
 func (e *Endpoint) fetch(ctx context.Context, body *upload, from bucket.Place) (*io.SectionReader, error) {
+	ctx, watched, done := watch(ctx, stepTime)
+	defer done()
 	object, err := e.Buckets.Open(ctx, from)
 	if err != nil {
-		return nil, err
+		return nil, because(ctx, err)
 	}
 	defer func() { _ = object.Close() }() // it was read
-	size, err := body.file.Seek(0, io.SeekEnd)
-	if err != nil {
-		return nil, err
-	}
-	n, err := io.Copy(&appender{body.file, size}, io.LimitReader(object, maxImport+1))
+	size := body.file.Size()
+	n, err := io.Copy(body.file, io.LimitReader(watched.reader(object), maxImport+1))
 	if err == nil && n > maxImport {
 		err = tooLarge(maxImport)
 	}
-	return io.NewSectionReader(body.file, size, n), err
+	return io.NewSectionReader(body.file, size, n), because(ctx, err)
 }
 
 // importFile imports a file of ours, or of others that have the same operation.
@@ -369,14 +372,12 @@ func (e *Endpoint) GetOperationResult(w http.ResponseWriter, r *http.Request, id
 		e.Refuse(w, r, err)
 		return
 	}
-	wire := http.NewResponseController(w)
-	_ = wire.SetWriteDeadline(time.Now().Add(maxTimeout)) // who reads slowly holds a connection only
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Disposition", `attachment; filename="export.json"`)
 	h.Set("ETag", `"`+row.ID+`"`)
-	http.ServeContent(&ranged{ResponseWriter: w, r: r, e: e}, r, "", time.Time{}, &result{Service: e.Service, ctx: r.Context(), row: row})
+	http.ServeContent(&ranged{ResponseWriter: paced(w), r: r, e: e}, r, "", time.Time{}, &result{Service: e.Service, ctx: r.Context(), row: row})
 }
 
 // ranged answers bytes that the file does not have as the contract says.

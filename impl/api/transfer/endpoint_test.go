@@ -3,6 +3,7 @@ package transfer_test
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	transferv1 "github.com/writ-id/writ/gen/proto/writ/transfer/v1"
+	"github.com/writ-id/writ/impl/core/outgoing"
+	"github.com/writ-id/writ/impl/server"
 	"github.com/writ-id/writ/impl/server/servertest"
 )
 
@@ -65,7 +68,14 @@ func TestRequestsAreHeldToTheContract(t *testing.T) {
 		{exportPath, `{"response_output":true,"org_ids":[1]}`, "org_ids.0"},
 		{exportPath, `{"gcs_output":{"path":"p","bucket":"bucket"}}`, "gcs_output.serviceaccount_json"},
 		{exportPath, `{"gcs_output":{"path":"p","bucket":"bucket","serviceaccount_json":"%"}}`, "gcs_output.serviceaccount_json"},
-		{exportPath, `{"response_output":true,"withPasswords":true}`, "withPasswords"},
+		{exportPath, `{"response_output":true,"withPasswords":1}`, "with_passwords"},
+		{exportPath, `{"response_output":true,"responseOutput":true}`, "response_output"},
+		{exportPath, `{"response_output":true,"with_Passwords":true}`, "with__passwords"},
+		{importPath, `{"data_orgsv1":{"version":1},"dataOrgsv1":{"version":1}}`, "data_orgsv1"},
+		{importPath, `{"data_orgsv1":{}}`, "version"},
+		{importPath, `{"data_orgsv1":"{}"}`, "version"},
+		{importPath, `{"data_orgsv1":"{\"version\":2}"}`, "version"},
+		{importPath, `{"data_orgsv1":{"organizations":[]}}`, "version"},
 		{exportPath, `[]`, ""},
 		{importPath, `{}`, "data_orgsv1"},
 		{importPath, `{"data_orgsv1":{},"data_orgsv1_gcs":` + gcs + `}`, "data_orgsv1"},
@@ -91,6 +101,62 @@ func TestRequestsAreHeldToTheContract(t *testing.T) {
 		if got.Status != http.StatusBadRequest || one.field != "" && !strings.Contains(got.Body, fmt.Sprintf("%q:%q", "field", one.field)) {
 			t.Errorf("%s %s: got %d %s, want it to name %s", one.path, one.body, got.Status, got.Body, one.field)
 		}
+	}
+}
+
+// TestRequestsAreTakenInBothSpellings has all members of requests in each; answers have one.
+func TestRequestsAreTakenInBothSpellings(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	for _, body := range []string{
+		`{"response_output":true,"org_ids":[],"excluded_org_ids":[],"with_passwords":true,"with_otp":true,"with_secrets":true}`,
+		`{"responseOutput":true,"orgIds":[],"excludedOrgIds":[],"withPasswords":true,"withOtp":true,"withSecrets":true}`,
+	} {
+		if got := c.Must("owner", "POST", exportPath, body).Body; !strings.Contains(got, `"passwordHash"`) || strings.Contains(got, `"password_hash"`) {
+			t.Errorf("%s: got %s", body, got)
+		}
+	}
+	for _, body := range []string{
+		`{"dry_run":true,"on_conflict":"skip","data_orgsv1":` + file + `}`, `{"dryRun":true,"onConflict":"skip","dataOrgsv1":` + file + `}`,
+	} {
+		if got := c.Must("owner", "POST", importPath, body).Body; !strings.Contains(got, `"dryRun":true`) || !strings.Contains(got, `"orgId"`) {
+			t.Errorf("%s: got %s", body, got)
+		}
+	}
+	c.Refused("owner", "POST", importPath, `{"dataOrgsv1S3":{"endpoint":"x","path":"p","bucket":"bucket","accessKeyId":"a"}}`, http.StatusBadRequest, "INVALID_FIELD")
+}
+
+// TestAnImportOfWhichNothingIsCarriedTells has a list of which no item can be.
+func TestAnImportOfWhichNothingIsCarriedTells(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	for _, data := range []string{
+		`"users":[{"id":"v","orgId":"o","username":"ve\u200biled","human":{}}]`,
+		`"settings":[{"orgId":"o","subject":"nothing","properties":{}}]`,
+		`"memberships":[{"id":"m","orgId":"o","userId":"u","level":"MEMBERSHIP_LEVEL_ORG","objectId":"o","roles":["NO_ROLE"]}]`,
+	} {
+		if got := loaded(t, c, "refuse", data); got.GetTotalNotCarried() != 1 || len(got.GetNotCarried()) != 1 {
+			t.Errorf("%s: got %v", data, got)
+		}
+	}
+}
+
+// TestAFailedImportSaysThatNothingWasImported has one thing in the way of another.
+func TestAFailedImportSaysThatNothingWasImported(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	loaded(t, c, "refuse", `"organizations":[{"id":"o","name":"O"}]`)
+	id := begin(t, c, importPath, `{"async":true,"data_orgsv1":{"version":1,"organizations":[{"id":"o","name":"O"},{"id":"new","name":"New"}],"users":[{"id":"u","orgId":"new","username":"u","human":{}}]}}`)
+	report := until(t, c, id).GetReport()
+	var lost uint64
+	for _, one := range report.GetOutcomes() {
+		if one.GetCreated()+one.GetUpdated() != 0 {
+			t.Errorf("nothing was imported, and of %s %d are created", one.GetKind(), one.GetCreated())
+		}
+		lost += one.GetNotCarried()
+	}
+	if lost != 2 || report.GetTotalNotCarried() != 2 {
+		t.Errorf("%d are not carried, in all %d", lost, report.GetTotalNotCarried())
 	}
 }
 
@@ -364,8 +430,9 @@ func TestREL020_AnOperationEndsWithItsNode(t *testing.T) {
 	c.Refused("owner", "GET", operations+"old", "", http.StatusNotFound, "OPERATION_NOT_FOUND")
 }
 
-// TestSEC221_ANodeMovesTwoAtOnce keeps two waiting; the third is told to come again.
-func TestSEC221_ANodeMovesTwoAtOnce(t *testing.T) {
+// TestREL108_AnInstanceMovesOneThingAtATime keeps an import waiting: the next is told when to
+// come again, and another instance does not notice.
+func TestREL108_AnInstanceMovesOneThingAtATime(t *testing.T) {
 	t.Parallel()
 	c := cluster(t)
 	tx, err := c.DB.Pool.Begin(t.Context())
@@ -375,14 +442,101 @@ func TestSEC221_ANodeMovesTwoAtOnce(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock(hashtextextended('import/' || $1::text, 0))", c.Instance("a")); err != nil {
 		t.Fatal(err)
 	}
-	first, second := begin(t, c, importPath, `{"async":true,"data_orgsv1":`+file+`}`), begin(t, c, importPath, `{"async":true,"dry_run":true,"data_orgsv1":`+file+`}`)
-	c.Refused("owner", "POST", exportPath, answered, http.StatusServiceUnavailable, "TRANSFERS_RUNNING")
+	first := begin(t, c, importPath, `{"async":true,"data_orgsv1":`+file+`}`)
+	for _, path := range []string{exportPath, importPath} {
+		got := c.Do("owner", "POST", path, `{"async":true,"response_output":true}`)
+		c.IsRefused(got, path, http.StatusServiceUnavailable, "TRANSFERS_RUNNING")
+		if got.Header.Get("Retry-After") != "10" || !strings.Contains(got.Body, "another transfer of this instance") {
+			t.Errorf("%s: got %v %s", path, got.Header, got.Body)
+		}
+	}
+	for range 2 {
+		if got := c.Call(0, "b.example", "bob", "POST", exportPath, answered); got.Status != http.StatusOK {
+			t.Errorf("another instance: got %d %s", got.Status, got.Body)
+		}
+	}
+	if n := c.Value("SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL AND state = 'idle in transaction'"); n != "1" {
+		t.Errorf("%s transactions are open, want that of the test", n)
+	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	until(t, c, first)
-	until(t, c, second)
 	c.Must("owner", "POST", exportPath, answered)
+}
+
+// TestREL108_WhoeverIsSlowHoldsNoPlaceAndNoTransaction has silent uploads, a storage that never
+// answers, and a client that does not read, while another instance exports and imports.
+func TestREL108_WhoeverIsSlowHoldsNoPlaceAndNoTransaction(t *testing.T) {
+	t.Parallel()
+	c := servertest.New(t, 1, func(c *server.Config) {
+		c.Outgoing.Allow = outgoing.Loopback
+		servertest.Apply(t, *c, whole)
+	})
+	big := strings.Repeat("x", 200)
+	if _, err := c.DB.Pool.Exec(t.Context(), `INSERT INTO organizations (instance_id, id, name, name_folded, sequence, creation_date, change_date)
+		SELECT $1, 'big' || n, 'big' || n || $2, 'big' || n || $2, 1, now(), now() FROM generate_series(1, 60000) n`, c.Instance("a"), big); err != nil {
+		t.Fatal(err)
+	}
+	silent := func(token, path, body string, length int) net.Conn {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(c.Nodes[0], "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: a.example\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, token, length, body); err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	others := func(while string) {
+		t.Helper()
+		for _, one := range []struct{ path, body string }{{exportPath, answered}, {importPath, `{"dry_run":true,"data_orgsv1":` + file + `}`}} {
+			if got := c.Call(0, "b.example", "bob", "POST", one.path, one.body); got.Status != http.StatusOK {
+				t.Errorf("while %s: got %d %s", while, got.Status, got.Body)
+			}
+		}
+		c.WithinASecond("no transaction is open while "+while, func() bool {
+			return c.Value("SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL AND state LIKE 'idle in%'") == "0"
+		})
+	}
+	running := func() bool {
+		got := c.Do("owner", "POST", exportPath, `{"response_output":true,"org_ids":["nowhere"]}`)
+		return got.Status == http.StatusServiceUnavailable
+	}
+	upload := silent(c.Token("owner"), importPath, `{"data_`, 100)
+	c.WithinASecond("the upload is there", running)
+	silent(c.Token("owner"), importPath, `{"data_`, 100)
+	others("uploads are silent")
+	_ = upload.Close()
+	c.WithinASecond("the upload is over", func() bool { return !running() })
+
+	reader := silent(c.Token("owner"), exportPath, answered, len(answered))
+	if _, err := reader.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if !running() {
+		t.Error("the answer was sent: this proves nothing")
+	}
+	others("a client does not read")
+	_ = reader.Close()
+	c.WithinASecond("the answer is over", func() bool { return !running() })
+
+	hung, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = hung.Close() }()
+	at := fmt.Sprintf(`{"endpoint":%q,"bucket":"bucket","path":"p","access_key_id":"a","secret_access_key":"s","insecure":true}`, hung.Addr())
+	for path, body := range map[string]string{importPath: `{"async":true,"data_orgsv1_s3":` + at + `}`, exportPath: `{"async":true,"s3_output":` + at + `}`} {
+		id := begin(t, c, path, body)
+		others("a storage does not answer " + path)
+		if got := c.Do("owner", "GET", operations+id, ""); !strings.Contains(got.Body, "RUNNING") {
+			t.Errorf("it is over: %s", got.Body)
+		}
+		c.Must("owner", "POST", operations+id+"/_cancel", "")
+		until(t, c, id)
+	}
 }
 
 // TestWhatIsImportedIsRemovedLikeAnythingElse deletes an organization that came by import.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -55,8 +56,8 @@ var errDry = errors.New("transfer: a dry run")
 // Import stores all that a source has, or nothing. It returns a report also when what is
 // there already is in the way.
 func (s *Service) Import(ctx context.Context, from transfer.Source, plan Plan, progress Progress) (*transferv1.ImportReport, error) {
-	in := &importing{Service: s, Plan: plan, progress: progress, staged: map[*transfer.Kind]int64{}, outcomes: map[place]*transferv1.Outcome{}, report: &transferv1.ImportReport{ImportId: plan.ImportID, DryRun: plan.DryRun}}
-	err := pgx.BeginFunc(ctx, s.DB.Pool, func(tx pgx.Tx) error {
+	in := &importing{Service: s, Plan: plan, progress: progress, staged: map[*transfer.Kind]int64{}, made: map[*transfer.Kind]bool{}, outcomes: map[place]*transferv1.Outcome{}, report: &transferv1.ImportReport{ImportId: plan.ImportID, DryRun: plan.DryRun}}
+	err := s.alone(ctx, plan.InstanceID, func(tx pgx.Tx) error {
 		in.tx = tx
 		if err := in.run(ctx, from); err != nil {
 			return err
@@ -70,11 +71,40 @@ func (s *Service) Import(ctx context.Context, from transfer.Source, plan Plan, p
 		return in.report, nil
 	}
 	if err != nil {
+		in.undone()
 		return in.report, explained(err)
 	}
 	s.DB.Committed()
 	s.Invalidate()
 	return in.report, nil
+}
+
+// errElsewhere says that another node imports into the instance.
+var errElsewhere = errors.New("transfer: another import runs")
+
+// alone does something in a transaction when no other node imports into the instance. Whoever
+// waits has none open.
+func (s *Service) alone(ctx context.Context, instanceID string, do func(tx pgx.Tx) error) error {
+	for {
+		err := pgx.BeginFunc(ctx, s.DB.Pool, func(tx pgx.Tx) error {
+			free, err := db.New().LockImports(ctx, tx, instanceID)
+			if err == nil && !free {
+				err = errElsewhere
+			}
+			if err != nil {
+				return err
+			}
+			return do(tx)
+		})
+		if !errors.Is(err, errElsewhere) {
+			return err
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // importing is one under way.
@@ -83,7 +113,8 @@ type importing struct {
 	Plan
 	tx       pgx.Tx
 	progress Progress
-	staged   map[*transfer.Kind]int64
+	staged   map[*transfer.Kind]int64 // how many came
+	made     map[*transfer.Kind]bool  // of which some can be carried, in a staging table
 	outcomes map[place]*transferv1.Outcome
 	report   *transferv1.ImportReport
 	conflict bool
@@ -97,14 +128,14 @@ func (in *importing) run(ctx context.Context, from transfer.Source) error {
 	if err := event.Deletes(ctx, in.tx, in.By, in.Now()); err != nil { // says where the events come from
 		return err
 	}
-	if err := db.New().LockImports(ctx, in.tx, in.InstanceID); err != nil {
+	if _, err := in.tx.Exec(ctx, noteEvents); err != nil {
 		return err
 	}
 	if err := in.stage(ctx, from); err != nil {
 		return err
 	}
 	for _, kind := range storage.Moved {
-		if in.staged[kind] == 0 {
+		if !in.made[kind] {
 			continue
 		}
 		if err := in.store(ctx, kind); err != nil {
@@ -114,16 +145,51 @@ func (in *importing) run(ctx context.Context, from transfer.Source) error {
 			return fmt.Errorf("%s: %w", kind.Name, err)
 		}
 	}
-	if in.staged[storage.MovedOrganizations] > 0 {
+	if err := in.organizations(ctx); err != nil {
+		return err
+	}
+	if in.conflict && in.OnConflict == Refuse {
+		in.undone()
+		return fault.New(fault.AlreadyExists, "IMPORT_CONFLICT", "something of this is there already; nothing was imported").Telling(in.report)
+	}
+	if !in.DryRun {
+		if _, err := in.tx.Exec(ctx, appendEvents); err != nil {
+			return err
+		}
+	}
+	if in.made[storage.MovedOrganizations] {
 		if err := in.domains(ctx); err != nil {
 			return err
 		}
 	}
-	if in.conflict && in.OnConflict == Refuse {
-		return fault.New(fault.AlreadyExists, "IMPORT_CONFLICT", "something of this is there already; nothing was imported").Telling(in.report)
-	}
-	return nil
+	return in.organizations(ctx)
 }
+
+// organizations puts into the report how those are called in which something is.
+func (in *importing) organizations(ctx context.Context) error {
+	var ids []string
+	for at := range in.outcomes {
+		if at.orgID != "" {
+			ids = append(ids, at.orgID)
+		}
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	rows, err := db.New().ImportedOrganizations(ctx, in.tx, db.ImportedOrganizationsParams{InstanceID: in.InstanceID, Ids: ids[:min(len(ids), maxLost)]})
+	in.report.Organizations = nil
+	for _, row := range rows {
+		in.report.Organizations = append(in.report.Organizations, &transferv1.ImportedOrganization{Id: row.ID, Name: row.Name, PrimaryDomain: row.Domain})
+	}
+	return err
+}
+
+// Events are noted beside the rows that they are of, and appended at last: who appends one
+// holds back those that follow it in the instance until the transaction ends (REL-108).
+const (
+	noteEvents   = "CREATE TEMPORARY TABLE imported_events (LIKE events INCLUDING DEFAULTS) ON COMMIT DROP"
+	eventColumns = "instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent"
+	appendEvents = "INSERT INTO events (" + eventColumns + ") SELECT " + eventColumns + " FROM imported_events ORDER BY sequence"
+)
 
 // domains gives the organizations of the file that have no primary domain the one that
 // creating them would have: login names end in it, and what the file says may be taken.
@@ -165,10 +231,9 @@ func (in *importing) stage(ctx context.Context, from transfer.Source) error {
 		return in.read(ctx, from, full)
 	})
 	group.Go(func() error {
-		made := map[*transfer.Kind]bool{}
 		for some := range full {
-			if !made[some.kind] {
-				made[some.kind] = true
+			if !in.made[some.kind] {
+				in.made[some.kind] = true
 				if _, err := in.tx.Exec(ctx, some.kind.Stage); err != nil {
 					return err
 				}
@@ -340,6 +405,16 @@ func (in *importing) batch(ctx context.Context, kind *transfer.Kind, staged stri
 	}
 	_, err = in.tx.Exec(ctx, kind.Updated, in.InstanceID, first, last)
 	return err
+}
+
+// undone has the report say that nothing was imported: what would have been is not carried.
+func (in *importing) undone() {
+	for _, one := range in.report.GetOutcomes() {
+		n := one.GetCreated() + one.GetUpdated()
+		one.NotCarried += n
+		in.report.TotalNotCarried += n
+		one.Created, one.Updated = 0, 0
+	}
 }
 
 // note puts into the report what became of a kind.

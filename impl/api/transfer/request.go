@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"net/http"
 	"time"
 
@@ -30,6 +31,54 @@ func because(ctx context.Context, err error) error {
 
 // schemas are those of the requests, as the contract has them.
 var schemas = document.Of(admin.GetSpec)
+
+// decode reads a request. Document 2 names its members in snake_case, the rest of the API in
+// lowerCamelCase; both are taken, a member in one of them.
+func decode(name string, text []byte, into any) error {
+	var value map[string]any
+	if json.Unmarshal(text, &value) != nil {
+		return schemas.Decode(name, text, into) // which says what is wrong
+	}
+	same, err := snaked(value)
+	if err != nil {
+		return err
+	}
+	if text, err = json.Marshal(same); err != nil {
+		return err
+	}
+	return schemas.Decode(name, text, into)
+}
+
+// snaked returns an object with names in snake_case.
+func snaked(object map[string]any) (map[string]any, error) {
+	same := make(map[string]any, len(object))
+	for name, value := range object {
+		if under, ok := value.(map[string]any); ok {
+			var err error
+			if value, err = snaked(under); err != nil {
+				return nil, err
+			}
+		}
+		if _, twice := same[snake(name)]; twice {
+			return nil, fault.Invalid("MALFORMED_REQUEST", snake(name), "is there twice")
+		}
+		same[snake(name)] = value
+	}
+	return same, nil
+}
+
+// snake returns a name in snake_case.
+func snake(name string) string {
+	b := make([]byte, 0, len(name)+4)
+	for i := range len(name) {
+		c := name[i]
+		if 'A' <= c && c <= 'Z' {
+			b, c = append(b, '_'), c+'a'-'A'
+		}
+		b = append(b, c)
+	}
+	return string(b)
+}
 
 // timeout reads how long something may take.
 func timeout(said *string, async bool) (time.Duration, error) {

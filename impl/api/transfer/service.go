@@ -15,9 +15,11 @@ import (
 
 	"github.com/writ-id/writ/impl/api/domain"
 	"github.com/writ-id/writ/impl/api/org"
+	"github.com/writ-id/writ/impl/core/fair"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/core/spool"
 )
 
 // Service exports and imports. It is safe for concurrent use.
@@ -30,15 +32,21 @@ type Service struct {
 	// MaxHashCost is as with user.Service.
 	MaxHashCost float64
 
-	rules    *policy.Validator
-	places   chan struct{} // of what runs at once on a node
+	rules *policy.Validator
+	// Space is where bytes are that move.
+	Space *spool.Space
+
+	places *fair.Gate // of what runs at once on a node
+	mu     sync.Mutex
+	moving map[string]bool // the instances that move something here
+
 	running  sync.WaitGroup
 	stopping context.Context //nolint:containedctx // of the node
 	stop     context.CancelFunc
 }
 
-// atOnce is how many exports and imports run on a node at once: each has a connection and
-// is a CPU's work for the database.
+// atOnce is how many exports and imports have the database work on a node at once, of different
+// instances: each has a connection and is a CPU's work for it.
 const atOnce = 2
 
 // New returns a Service over env.
@@ -47,7 +55,7 @@ func New(env resource.Env, sealer secret.Sealer, roles *policy.Roles, logger *sl
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{Env: env, Sealer: sealer, Roles: roles, Orgs: org.New(env, domain.New(env, nil)), Logger: logger, rules: rules, places: make(chan struct{}, atOnce)}
+	s := &Service{Env: env, Sealer: sealer, Roles: roles, Orgs: org.New(env, domain.New(env, nil)), Logger: logger, rules: rules, places: fair.New(atOnce, 1), moving: map[string]bool{}}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	return s, nil
 }

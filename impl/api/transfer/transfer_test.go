@@ -16,6 +16,7 @@ import (
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/spool"
 	"github.com/writ-id/writ/impl/core/store/pgtest"
 	files "github.com/writ-id/writ/impl/core/transfer"
 	"github.com/writ-id/writ/impl/server"
@@ -71,6 +72,9 @@ func service(t *testing.T, c *servertest.Cluster) *transfer.Service {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if s.Space, err = spool.Open(t.TempDir(), spool.Default); err != nil {
+		t.Fatal(err)
+	}
 	return s
 }
 
@@ -93,6 +97,46 @@ func load(t *testing.T, s *transfer.Service, text string, plan transfer.Plan) (*
 	t.Helper()
 	plan.By, plan.ImportID = "tester", "i1"
 	return s.Import(t.Context(), files.NewReader(strings.NewReader(text), storage.Moved, func(string) {}), plan, tell)
+}
+
+// TestREL108_AnImportHoldsNothingBack has events of the instance that imports, and of another, while an
+// import has stored what it has, and while a dry run has: whoever follows them sees them at once.
+func TestREL108_AnImportHoldsNothingBack(t *testing.T) {
+	t.Parallel()
+	from, to := cluster(t), cluster(t)
+	exported := export(t, service(t, from), from.Instance("a"), transfer.Selection{Asked: all})
+	s, looks := service(t, to), 0
+	for _, dry := range []bool{true, false} {
+		for _, instance := range []string{to.Instance("b"), to.Instance("a")} {
+			settled := func() string {
+				to.Value("SELECT pg_current_xact_id()::text")
+				below := to.Value("SELECT events_settled($1)::text", instance)
+				return to.Value("SELECT count(*)::text FROM events WHERE instance_id = $1 AND xid < $2::text::xid8", instance, below)
+			}
+			progress := func(items, total uint64) {
+				if total == 0 {
+					return
+				}
+				looks++
+				before := settled()
+				to.Value("SELECT append_event($1, 'project', 'p', 'project.removed', '{}', 'test', 1::smallint, $1, now(), '', '')::text", instance)
+				if after := settled(); after == before {
+					t.Errorf("dry run %v: of instance %s what happens is held back by an import into b", dry, instance)
+				}
+			}
+			_, err := s.Import(t.Context(), files.NewReader(strings.NewReader(exported), storage.Moved, func(string) {}),
+				transfer.Plan{InstanceID: to.Instance("b"), By: "tester", ImportID: "i", DryRun: dry, OnConflict: transfer.Skip}, progress)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if looks < 20 {
+		t.Errorf("it was looked %d times: this proves nothing", looks)
+	}
+	if got := to.Value("SELECT count(*)::text FROM users u WHERE instance_id = $1 AND NOT EXISTS (SELECT FROM events e WHERE e.instance_id = $1 AND e.aggregate_id = u.id AND e.sequence = u.sequence)", to.Instance("b")); got != "0" {
+		t.Errorf("%s users have no event", got)
+	}
 }
 
 // items is an export without the summary of it.

@@ -18,8 +18,11 @@ type (
 // listed is how many single things a report for people names.
 const listed = 50
 
-// PrintReport writes what an import came to, for people.
-func PrintReport(out io.Writer, report *Report) {
+// PrintReport writes what an import came to, for people; failed is one that did not succeed.
+func PrintReport(out io.Writer, report *Report, failed bool) {
+	if failed {
+		fmt.Fprintln(out, "Nothing was imported.")
+	}
 	if len(report.GetOutcomes()) > 0 {
 		printOutcomes(out, report)
 	}
@@ -49,8 +52,13 @@ func printOutcomes(out io.Writer, report *Report) {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ORGANIZATION\tWHAT\tCREATED\tUPDATED\tSKIPPED\tNOT CARRIED")
 	var created, updated, skipped, lost uint64
+	names, people := map[string]string{}, map[string]bool{}
+	for _, one := range report.GetOrganizations() {
+		names[one.GetId()] = one.GetName()
+	}
 	for _, one := range report.GetOutcomes() {
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\n", one.GetOrgId(), one.GetKind(), one.GetCreated(), one.GetUpdated(), one.GetSkipped(), one.GetNotCarried())
+		people[one.GetOrgId()] = people[one.GetOrgId()] || one.GetKind() == "users" && one.GetCreated()+one.GetUpdated() > 0
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\n", cmp.Or(names[one.GetOrgId()], one.GetOrgId()), one.GetKind(), one.GetCreated(), one.GetUpdated(), one.GetSkipped(), one.GetNotCarried())
 		created += one.GetCreated()
 		updated += one.GetUpdated()
 		skipped += one.GetSkipped()
@@ -58,6 +66,11 @@ func printOutcomes(out io.Writer, report *Report) {
 	}
 	fmt.Fprintf(table, "all\t\t%d\t%d\t%d\t%d\n", created, updated, skipped, lost)
 	_ = table.Flush()
+	for _, one := range report.GetOrganizations() {
+		if people[one.GetId()] && one.GetPrimaryDomain() != "" {
+			fmt.Fprintf(out, "\nPeople of %s sign in as USERNAME@%s, by a verified e-mail address, or by their username alone unless others have it too.\n", one.GetName(), one.GetPrimaryDomain())
+		}
+	}
 }
 
 // PrintSummary writes what an export came to, for people.

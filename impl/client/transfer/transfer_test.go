@@ -197,7 +197,7 @@ func TestARefusedImportReturnsWhatStandsInTheWay(t *testing.T) {
 		t.Fatalf("got %v, %v", report, err)
 	}
 	var text strings.Builder
-	transfer.PrintReport(&text, report)
+	transfer.PrintReport(&text, report, false)
 	if !strings.Contains(text.String(), "EXISTS") || strings.Contains(text.String(), "CREATED") {
 		t.Errorf("the report does not say it: %s", &text)
 	}

@@ -89,8 +89,10 @@ func (m *mover) lock(ctx context.Context, name string) error {
 func (m *mover) drain(ctx context.Context) error {
 	for deadline := time.Now().Add(m.Patience); ; {
 		var pending bool
-		if err := m.hold.QueryRow(ctx, `SELECT EXISTS (SELECT FROM events e, delivery_cursor c WHERE e.instance_id = $1 AND (e.xid, e.sequence) > (c.xid, c.sequence)
-			AND (c.is_heard OR e.aggregate_type = 'execution'))`, m.Instance).Scan(&pending); err != nil || !pending {
+		if err := m.hold.QueryRow(ctx, `SELECT EXISTS (SELECT FROM executions x WHERE x.instance_id = $1 AND x.condition_type = 'event') AND EXISTS (
+			SELECT FROM delivery_cursor c JOIN events e ON e.instance_id = $1 AND (e.xid, e.sequence) > (c.xid, c.sequence)
+			LEFT JOIN delivery_ahead a ON a.instance_id = $1
+			WHERE (c.is_heard OR e.aggregate_type = 'execution') AND (a.xid IS NULL OR (e.xid, e.sequence) > (a.xid, a.sequence)))`, m.Instance).Scan(&pending); err != nil || !pending {
 			return err
 		}
 		if time.Now().After(deadline) {

@@ -20,9 +20,11 @@ type table struct {
 // stays are the tables that are not copied, with the reason.
 var stays = map[string]string{
 	"goose_db_version": "is of the database",
+	"master_keys":      "is of the database",
 	"row_counts":       "is counted anew by triggers, and verified",
 	"moved_instances":  "says what has left a database",
 	"delivery_cursor":  "is of the system; what it knows of events is of the numbers of its server",
+	"delivery_ahead":   "goes with the cursor",
 }
 
 // readTables returns the tables to copy, those first that others refer to. A table that

@@ -45,13 +45,13 @@ func (c *Clock) Changed() <-chan struct{} {
 // Change is what to do with a clock; what is absent stays.
 type Change struct {
 	// Set makes it this time.
-	Set *time.Time `json:"set"`
+	Set *time.Time `json:"set,omitempty"`
 	// Advance moves it, as a Go duration: 90s, 1h30m, -5m.
-	Advance string `json:"advance"`
+	Advance string `json:"advance,omitempty"`
 	// Frozen stops it, or lets it run on from where it is.
-	Frozen *bool `json:"frozen"`
+	Frozen *bool `json:"frozen,omitempty"`
 	// Reset makes it the time of the machine again, before the rest is done.
-	Reset bool `json:"reset"`
+	Reset bool `json:"reset,omitempty"`
 }
 
 // limit is how far a clock goes: what is stored and signed holds years of four

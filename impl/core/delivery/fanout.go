@@ -53,6 +53,8 @@ const (
 	// firstHeld and longestHeld are how soon is looked again for events that a running
 	// transaction holds back: it ends without telling us.
 	firstHeld, longestHeld = 5 * time.Millisecond, time.Second
+	// heldLooks is how often is looked for them before the others go ahead.
+	heldLooks = 3
 	// maxTables bounds what is remembered.
 	maxTables = 10_000
 )
@@ -102,7 +104,13 @@ func (f *Fanout) Pass(ctx context.Context) (more bool, err error) {
 	if !made.held {
 		f.held = 0
 	} else if f.wake != nil {
-		time.AfterFunc(min(firstHeld<<min(f.held, 10), longestHeld), f.wake)
+		pause := min(firstHeld<<min(f.held, 10), longestHeld)
+		if made.soon {
+			pause = firstHeld
+		}
+		time.AfterFunc(pause, f.wake)
+	}
+	if made.held {
 		f.held++
 	}
 	return made.more, nil
@@ -110,7 +118,7 @@ func (f *Fanout) Pass(ctx context.Context) (more bool, err error) {
 
 // passed is what a pass came to. It may have relied on what passes before it read
 // (remembered).
-type passed struct{ heard, held, more, remembered bool }
+type passed struct{ heard, held, soon, more, remembered bool }
 
 func (f *Fanout) pass(ctx context.Context, tx pgx.Tx) (made passed, err error) {
 	q := db.New()
@@ -118,8 +126,12 @@ func (f *Fanout) pass(ctx context.Context, tx pgx.Tx) (made passed, err error) {
 	if err != nil {
 		return made, err
 	}
+	bounds, err := event.ReadBounds(ctx, tx)
+	if err != nil {
+		return made, err
+	}
 	if !cursor.IsHeard {
-		heard, err := q.SkipEvents(ctx, tx)
+		heard, err := q.SkipEvents(ctx, tx, bounds.All())
 		if store.NoRow(err) {
 			return made, nil
 		}
@@ -127,20 +139,32 @@ func (f *Fanout) pass(ctx context.Context, tx pgx.Tx) (made passed, err error) {
 	}
 	made.heard = true
 	after := event.Position{Xid: cursor.Xid, Sequence: cursor.Sequence}
-	events, next, err := event.Read(ctx, tx, after, eventsLimit)
+	events, next, err := event.ReadBelow(ctx, tx, after, bounds.All(), eventsLimit)
 	if err != nil {
 		return made, err
 	}
 	if len(events) == 0 {
-		why, err := q.WhyThereAreNoEvents(ctx, tx, db.WhyThereAreNoEventsParams{Xid: after.Xid, Sequence: after.Sequence})
+		why, err := q.WhyThereAreNoEvents(ctx, tx, db.WhyThereAreNoEventsParams{Xid: after.Xid, Sequence: after.Sequence, Coming: bounds.Coming})
 		if err == nil && why.IsForeign {
 			f.Logger.WarnContext(ctx, "the database was restored from another server: events of before the restore are not delivered any more")
-			return passed{heard: true, more: true}, q.RestartDeliveryCursor(ctx, tx)
+			return passed{heard: true, more: true}, q.RestartDeliveryCursor(ctx, tx, bounds.Coming)
+		}
+		if err == nil && why.AreComing {
+			made.soon, err = true, q.PassTransaction(ctx, tx)
 		}
 		made.held = why.AreHeld
-		return made, err
+		if err != nil || !cursor.IsAhead && !(made.held && f.held >= heldLooks) {
+			return made, err
+		}
 	}
-	if slices.ContainsFunc(events, changesExecutions) {
+	crowded := len(events) == eventsLimit
+	var a *ahead
+	if cursor.IsAhead || crowded || made.held {
+		if a, err = f.ahead(ctx, tx, cursor.IsAhead, after, bounds, events); err != nil {
+			return made, err
+		}
+	}
+	if slices.ContainsFunc(events, changesExecutions) || a != nil && slices.ContainsFunc(a.events, changesExecutions) {
 		cursor.Version++
 	}
 	if f.version != cursor.Version || f.hearing == nil {
@@ -149,6 +173,9 @@ func (f *Fanout) pass(ctx context.Context, tx pgx.Tx) (made passed, err error) {
 	made.remembered = f.hearing != nil
 	batch := &batch{now: f.Now(), newID: f.NewID, position: cursor.Position, lanes: map[Lane]bool{}, keys: map[Key]bool{}}
 	for i := range events {
+		if a.saw(&events[i]) {
+			continue
+		}
 		if err := f.add(ctx, tx, batch, &events[i]); err != nil {
 			return made, err
 		}
@@ -158,15 +185,25 @@ func (f *Fanout) pass(ctx context.Context, tx pgx.Tx) (made passed, err error) {
 			break
 		}
 	}
-	made.more = made.more || len(events) == eventsLimit
-	if !made.more {
+	made.more = made.more || crowded
+	isAhead := false
+	if a != nil {
+		if isAhead, err = a.follow(ctx, tx, batch, next); err != nil {
+			return made, err
+		}
+		made.more = made.more || a.more
+	}
+	if !made.more && !isAhead {
 		made.heard = len(f.hearing) > 0
 	}
 	if err := batch.store(ctx, tx); err != nil {
 		return made, err
 	}
+	if next == after && isAhead == cursor.IsAhead && (a == nil || !a.moved) {
+		return made, nil // nothing is written of nothing
+	}
 	return made, q.MoveDeliveryCursor(ctx, tx, db.MoveDeliveryCursorParams{
-		Xid: next.Xid, Sequence: next.Sequence, Position: batch.position, IsHeard: made.heard, Version: cursor.Version,
+		Xid: next.Xid, Sequence: next.Sequence, Position: batch.position, IsHeard: made.heard, Version: cursor.Version, IsAhead: isAhead,
 	})
 }
 

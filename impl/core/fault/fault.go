@@ -9,6 +9,7 @@
 package fault
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -83,6 +84,7 @@ type Error struct {
 	Message string
 	Fields  []Violation
 	Detail  proto.Message // something more to know, if there is
+	Wait    time.Duration // what a client is told to wait after an Unavailable; 0 is RetryAfter
 	status  int           // of Refused
 	cause   error         // for the log only
 }
@@ -115,6 +117,16 @@ func (e *Error) On(field string) *Error {
 	on.Fields = append(slices.Clip(e.Fields), Violation{field, e.Message})
 	return &on
 }
+
+// After returns e with the time that a client is told to wait.
+func (e *Error) After(wait time.Duration) *Error {
+	after := *e
+	after.Wait = wait
+	return &after
+}
+
+// Retry returns what a client is told to wait after an Unavailable.
+func (e *Error) Retry() time.Duration { return cmp.Or(e.Wait, RetryAfter) }
 
 // Telling returns e with a message that says more.
 func (e *Error) Telling(detail proto.Message) *Error {
@@ -240,7 +252,7 @@ func (e *Error) GRPCStatus() *status.Status {
 		details = append(details, bad)
 	}
 	if e.Kind == Unavailable {
-		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(RetryAfter)})
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(e.Retry())})
 	}
 	if e.Detail != nil {
 		details = append(details, protoadapt.MessageV1Of(e.Detail))

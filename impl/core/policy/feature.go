@@ -37,14 +37,14 @@ func (f *Features) Enabled(ctx context.Context, feature policyv1.Feature, instan
 }
 
 // IsOn reports whether a feature is on for an instance: the instance's word, else the
-// system's, else off.
+// system's, else the default of the contract.
 func (f *Features) IsOn(ctx context.Context, feature policyv1.Feature, instance *Instance) (bool, error) {
 	flags, err := f.known.Get(ctx, instance.ID, func(ctx context.Context) (map[string]bool, error) { return f.load(ctx, instance.ID) })
 	return flags[featureNames[feature]], err
 }
 
 func (f *Features) load(ctx context.Context, instanceID string) (map[string]bool, error) {
-	resolved := map[string]bool{}
+	resolved := maps.Clone(FeatureDefaults)
 	for _, level := range []string{"", instanceID} {
 		row, err := db.New().FeaturesOf(ctx, f.db.Pool, level)
 		if store.NoRow(err) {

@@ -63,6 +63,14 @@ func (i *Instances) Find(ctx context.Context, host string) (*Instance, error) {
 	return found(i.known.Get(ctx, domain, i.loading(domain)))
 }
 
+// Serves reports whether a host is one of a tenant: registered, not answered because there
+// is only one. During an outage of the database it is what was known last, or true.
+func (i *Instances) Serves(ctx context.Context, host string) bool {
+	domain := CanonicalHost(host)
+	instance, err := i.known.GetOrLast(ctx, domain, func(known *Instance) bool { return known != nil }, i.loading(domain))
+	return err != nil || instance != nil && instance.Host == domain
+}
+
 func (i *Instances) loading(domain string) func(context.Context) (*Instance, error) {
 	return func(ctx context.Context) (*Instance, error) { return i.load(ctx, domain) }
 }

@@ -106,11 +106,15 @@ func (o *Operation) ofSystem() bool {
 }
 
 // featureNames are the names of features as the feature API spells them, for
-// example multitenancy_resources_api.
-var featureNames = func() map[policyv1.Feature]string {
-	names := map[policyv1.Feature]string{}
-	for number, name := range policyv1.Feature_name {
-		names[policyv1.Feature(number)] = strings.ToLower(strings.TrimPrefix(name, "FEATURE_"))
+// example multitenancy_resources_api; FeatureDefaults says by them what holds where neither
+// the instance nor the system decided. It is not to be changed.
+var featureNames, FeatureDefaults = func() (map[policyv1.Feature]string, map[string]bool) {
+	names, defaults := map[policyv1.Feature]string{}, map[string]bool{}
+	values := policyv1.Feature(0).Descriptor().Values()
+	for i := range values.Len() {
+		name := strings.ToLower(strings.TrimPrefix(string(values.Get(i).Name()), "FEATURE_"))
+		names[policyv1.Feature(values.Get(i).Number())] = name
+		defaults[name] = proto.GetExtension(values.Get(i).Options(), policyv1.E_OnByDefault).(bool)
 	}
-	return names
+	return names, defaults
 }()

@@ -19,20 +19,11 @@ const ownerRole = "IAM_OWNER"
 // IAM_OWNER on it, whose access tokens are opaque, by a personal access token (document 2,
 // "Authentication", 4).
 func (c *Chain) Owner(ctx context.Context) (instance *Instance, userID string, err error) {
-	request := RequestFrom(ctx)
-	if instance, err = c.Instances.Find(ctx, request.Host); err != nil {
-		return nil, "", err
-	}
-	request.Instance = instance.ID
-	if instance.Blocked {
-		return nil, "", errBlocked
-	}
-	caller, err := c.caller(ctx, request.Authorization, instance)
+	instance, caller, err := c.authenticated(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	request.User = caller.UserID
-	_, token, _ := strings.Cut(request.Authorization[0], " ")
+	_, token, _ := strings.Cut(RequestFrom(ctx).Authorization[0], " ")
 	owns := slices.ContainsFunc(caller.grants, func(g grant) bool {
 		return g.level == policyv1.Level_LEVEL_INSTANCE && g.objectID == instance.ID && slices.Contains(g.roles, ownerRole)
 	})
@@ -52,4 +43,30 @@ func (c *Chain) Owner(ctx context.Context) (instance *Instance, userID string, e
 		return nil, "", fault.New(fault.PermissionDenied, "BEARER_USER_REQUIRED", "data is moved by service users with the access token type Bearer; this one has JWTs")
 	}
 	return instance, caller.UserID, nil
+}
+
+// Authenticate returns an error unless the request has the token of a caller of its instance,
+// or of the system.
+func (c *Chain) Authenticate(ctx context.Context) error {
+	_, _, err := c.authenticated(ctx)
+	return err
+}
+
+// authenticated returns the instance and the caller of a request that is not a call.
+func (c *Chain) authenticated(ctx context.Context) (*Instance, *Caller, error) {
+	request := RequestFrom(ctx)
+	instance, err := c.Instances.Find(ctx, request.Host)
+	if err != nil {
+		return nil, nil, err
+	}
+	request.Instance = instance.ID
+	if instance.Blocked {
+		return nil, nil, errBlocked
+	}
+	caller, err := c.caller(ctx, request.Authorization, instance)
+	if err != nil {
+		return nil, nil, err
+	}
+	request.User = caller.UserID
+	return instance, caller, nil
 }

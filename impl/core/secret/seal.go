@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tink-crypto/tink-go/v2/aead"
 	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
 	"github.com/tink-crypto/tink-go/v2/keyset"
+	tinkpb "github.com/tink-crypto/tink-go/v2/proto/tink_go_proto"
 	"github.com/tink-crypto/tink-go/v2/tink"
 )
 
@@ -142,6 +144,14 @@ func (m *MasterKey) change(with func(*keyset.Manager) error) (*MasterKey, error)
 		return nil, err
 	}
 	return masterKey(handle)
+}
+
+// ID returns the number of the key that seals.
+func (m *MasterKey) ID() int64 { return int64(m.handle.KeysetInfo().GetPrimaryKeyId()) }
+
+// Holds reports whether a key of this number is in the set.
+func (m *MasterKey) Holds(id int64) bool {
+	return slices.ContainsFunc(m.handle.KeysetInfo().GetKeyInfo(), func(key *tinkpb.KeysetInfo_KeyInfo) bool { return int64(key.GetKeyId()) == id })
 }
 
 // Keys returns how many keys there are, and whether the newest is the one that

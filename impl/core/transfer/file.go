@@ -93,6 +93,7 @@ type Reader struct {
 	index   int
 	begun   bool
 	ended   bool
+	said    bool // the version
 	ignored func(member string)
 }
 
@@ -197,7 +198,10 @@ func (r *Reader) open() error {
 		switch {
 		case !ok: // }
 			r.ended = true
-			return r.nothingBehind()
+			if err := r.nothingBehind(); err != nil || r.said {
+				return err
+			}
+			return fault.Invalid("UNKNOWN_VERSION", "version", "the file does not say its version; this server reads files of version %d", Version)
 		case name == "version":
 			err = r.version()
 		case name == "summary":
@@ -225,6 +229,7 @@ func (r *Reader) want(delimiter json.Delim, otherwise string) error {
 
 func (r *Reader) version() error {
 	token, err := r.token()
+	r.said = true
 	if err == nil && token != float64(Version) {
 		err = fault.Invalid("UNKNOWN_VERSION", "version", "this server reads files of version %d", Version)
 	}

@@ -30,6 +30,9 @@ type Config struct {
 	Known map[string]string
 	// Reissue replaces secrets that exist but are neither in the file nor known.
 	Reissue bool
+	// Keep, if not nil, is given the secrets that were generated, by path, before what they
+	// are for exists: an error of it ends the whole.
+	Keep func(generated map[string]string) error
 }
 
 // Services are what a file is applied by.
@@ -95,8 +98,15 @@ func Apply(ctx context.Context, c Config, file *File) (*Applied, error) {
 		if err := r.apply(ctx, file); err != nil {
 			return err
 		}
-		if c.DryRun {
+		switch {
+		case c.DryRun:
 			return errDryRun
+		case c.Keep != nil && len(r.applied.Generated) > 0:
+			generated := map[string]string{}
+			for _, path := range r.applied.Generated {
+				generated[path] = r.applied.Secrets[path]
+			}
+			return c.Keep(generated)
 		}
 		return nil
 	})

@@ -49,15 +49,16 @@ var responseTypes = map[string]appv3.ResponseType{
 
 // responseMode returns how the answer to a request is sent: as it asks for, if that
 // is known and leaks no token into a query (SEC-006), else as its response type has
-// it. A response type that is missing, or that the application does not have, says
-// nothing: then those that it has decide.
+// it. Without a response type the answer, an error, goes into the query, whatever types
+// the application has (RFC 6749, section 4.1.2.1); of one that it does not have, those that
+// it has decide.
 func responseMode(req *oauth.AuthorizationRequest, of *client.Client) string {
 	asked := req.ResponseMode
 	if asked == "" && req.Request != "" {
 		asked = modeInside(req.Request)
 	}
-	code := req.ResponseType == responseCode
-	if !of.MayAsk(responseTypes[req.ResponseType]) {
+	code := req.ResponseType == responseCode || req.ResponseType == ""
+	if req.ResponseType != "" && !of.MayAsk(responseTypes[req.ResponseType]) {
 		code = of.MayAsk(responseTypes[responseCode])
 	}
 	switch {

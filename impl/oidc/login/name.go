@@ -58,7 +58,9 @@ func canonicalName(typed string) string {
 	return norm.NFC.String(strings.TrimSpace(typed))
 }
 
-// resolve returns whom a login name means here; with an empty ID nobody. A username that
+// resolve returns whom a login name means here; with an empty ID nobody. A username alone means who
+// has it in the default organization, else the only one who has it: so whoever came with an
+// organization from elsewhere is called what they were called there. One that
 // reads like somebody's login name or verified address gives way to that; what is the
 // login name of one and the address of another, or the address of two, means neither:
 // nothing but a rank could decide, and the wrong one would be asked for a password, or
@@ -75,8 +77,12 @@ func resolve(v *visit, name string) (db.LoginCandidatesRow, error) {
 	if err != nil {
 		return db.LoginCandidatesRow{}, err
 	}
-	if slices.ContainsFunc(found, func(one db.LoginCandidatesRow) bool { return one.Rank != byUsername }) {
-		found = slices.DeleteFunc(found, func(one db.LoginCandidatesRow) bool { return one.Rank == byUsername })
+	for _, weak := range []int32{byOnlyUsername, byUsername} {
+		is := func(one db.LoginCandidatesRow) bool { return one.Rank == weak }
+		if !slices.ContainsFunc(found, func(one db.LoginCandidatesRow) bool { return !is(one) }) {
+			break
+		}
+		found = slices.DeleteFunc(found, is)
 	}
 	for i := range found {
 		if found[i].ID != found[0].ID {
@@ -89,5 +95,6 @@ func resolve(v *visit, name string) (db.LoginCandidatesRow, error) {
 	return found[0], nil
 }
 
-// byUsername is the rank of a candidate who is meant by a username alone.
-const byUsername = 2
+// byUsername is the rank of a candidate who is meant by a username of the default organization
+// alone, byOnlyUsername of one of any.
+const byUsername, byOnlyUsername = 2, 4

@@ -86,6 +86,27 @@ func (p *Pages) Error(w http.ResponseWriter, r *http.Request, told Problem) {
 	p.show(w, r, shown, "'none'")
 }
 
+// Nowhere shows that there is no page at an address, and ways on: signing in, and the
+// reference where it is shown.
+func (p *Pages) Nowhere(w http.ResponseWriter, r *http.Request, reference bool) {
+	instance, err := p.Instance(r)
+	if err != nil {
+		p.fail(w, r, err)
+		return
+	}
+	policy.RequestFrom(r.Context()).Reason = "PATH_UNKNOWN"
+	words := p.wordsFor(r, instance, "", "")
+	shown := &page{
+		name: "message.html", status: http.StatusNotFound, Words: words, Head: words.get("nowhere.head"), Lead: words.get("nowhere.lead"),
+		Links: []link{{words.get("nowhere.signin"), "/login"}},
+	}
+	if reference {
+		shown.Links = append(shown.Links, link{words.get("nowhere.reference"), "/docs"})
+	}
+	shown.Title = words.title(shown.Head, hostOf(r))
+	p.show(w, r, shown, "'none'")
+}
+
 // Post shows the page that posts an authorization response to the client
 // (OAuth 2.0 Form Post Response Mode): by itself, and by a button without scripts.
 func (p *Pages) Post(w http.ResponseWriter, r *http.Request, action string, params url.Values) {

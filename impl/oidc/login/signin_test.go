@@ -433,6 +433,10 @@ func TestSEC174_ANameOfTwoMeansNeither(t *testing.T) {
 			t.Errorf("%s: %s signs in %s, want %s", what, name, got, want)
 		}
 	}
+	check("a username of another organization that nobody else has", "other", "other@o.example")
+	w.exec("UPDATE users SET username = 'other', username_folded = 'other' WHERE username = 'bob'")
+	check("one that the default organization has too", "other", "other@a.example")
+	w.exec("UPDATE users SET username = 'bob', username_folded = 'bob' WHERE username = 'other' AND org_id = $1", w.instance.DefaultOrg)
 	w.exec("UPDATE users SET username = 'olga@mail.example', username_folded = 'olga@mail.example' WHERE username = 'bob'")
 	check("a username of the default organization", "olga@mail.example", "olga@o.example")
 	w.exec("UPDATE users SET email = 'olga@mail.example', email_folded = 'olga@mail.example', is_email_proven = false WHERE username = 'other'")

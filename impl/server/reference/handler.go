@@ -112,13 +112,17 @@ func (h *Handler) Routes() map[string]http.Handler {
 			w.Header().Set("Content-Disposition", `inline; filename="writ.binpb"`)
 			serve(w, r, "application/x-protobuf", h.proto)
 		}),
-		"/favicon.svg": public(h.favicon),
-		"/favicon.ico": public(h.favicon), // where browsers look by themselves
 	}
 	for _, path := range slices.Concat([]string{pathDocs, pathExecutions, pathCatalogue, pathGuides}, guidePaths(), h.services) {
 		routes[path] = public(h.docs)
 	}
 	return routes
+}
+
+// Icons returns the handlers of the icon, which other pages have too.
+func (h *Handler) Icons() map[string]http.Handler {
+	icon := public(h.favicon)
+	return map[string]http.Handler{"/favicon.svg": icon, "/favicon.ico": icon} // the second is where browsers look by themselves
 }
 
 // pathDocs is the path of the page about all; those of services are below it.

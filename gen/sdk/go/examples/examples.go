@@ -233,17 +233,17 @@ func CreateTarget(ctx context.Context, client *writ.Client) (any, error) {
 		Name:        "Audit log",
 		RestWebhook: &writ.RestWebhook{URL: "https://hooks.example.com/audit"},
 		Timeout:     writ.Duration(10 * time.Second),
-		IsAsync:     writ.Ptr(true),
+		IsAsync:     new(true),
 	})
 }
 
 // PatchTarget: Changes the fields of a target that are present.
 func PatchTarget(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Actions.PatchTarget(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchTarget{
-		Name:        writ.Ptr("Audit log"),
+		Name:        new("Audit log"),
 		RestWebhook: &writ.RestWebhook{URL: "https://hooks.example.com/audit"},
-		Timeout:     writ.Ptr(writ.Duration(10 * time.Second)),
-		IsAsync:     writ.Ptr(true),
+		Timeout:     new(writ.Duration(10 * time.Second)),
+		IsAsync:     new(true),
 	})
 }
 
@@ -261,25 +261,20 @@ func GetTarget(ctx context.Context, client *writ.Client) (any, error) {
 func SearchTargets(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Actions.SearchTargets(ctx, []writ.TargetSearchFilter{
 		{
-			Name: &writ.TargetNameFilter{
-				Name:   writ.Ptr("Audit log"),
-				Method: writ.Ptr(writ.TextFilterMethodEqualsIgnoreCase),
-			},
+			Name: &writ.TargetNameFilter{Name: "Audit log", Method: writ.TextFilterMethodEqualsIgnoreCase},
 		},
 	}, &writ.SearchTargetsParams{Limit: 10, Asc: true})
 }
 
 // RotateSigningKey: Makes a new key to sign calls to a target with.
 func RotateSigningKey(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Actions.RotateSigningKey(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.SigningKeyRotation{Overlap: writ.Ptr(writ.Duration(10 * time.Second))})
+	return client.Actions.RotateSigningKey(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.SigningKeyRotation{Overlap: new(writ.Duration(10 * time.Second))})
 }
 
 // TestTarget: Calls a target once with a sample of what a condition sends, and answers with what came back.
 func TestTarget(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Actions.TestTarget(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.Condition{
-		Request: &writ.RequestExecution{
-			Method: writ.Ptr("/writ.action.v3alpha.ServiceActions/CreateTarget"),
-		},
+		Request: &writ.RequestExecution{Method: new("/writ.action.v3alpha.ServiceActions/CreateTarget")},
 	})
 }
 
@@ -287,9 +282,7 @@ func TestTarget(ctx context.Context, client *writ.Client) (any, error) {
 func PutExecution(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Actions.PutExecution(ctx, &writ.Execution{
 		Condition: writ.Condition{
-			Request: &writ.RequestExecution{
-				Method: writ.Ptr("/writ.action.v3alpha.ServiceActions/CreateTarget"),
-			},
+			Request: &writ.RequestExecution{Method: new("/writ.action.v3alpha.ServiceActions/CreateTarget")},
 		},
 		Targets:  []string{"019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"},
 		Includes: []string{"request.writ.action.v3alpha.ServiceActions"},
@@ -308,9 +301,7 @@ func SearchExecutions(ctx context.Context, client *writ.Client) (any, error) {
 			InConditions: &writ.InConditionsFilter{
 				Conditions: []writ.Condition{
 					{
-						Request: &writ.RequestExecution{
-							Method: writ.Ptr("/writ.action.v3alpha.ServiceActions/CreateTarget"),
-						},
+						Request: &writ.RequestExecution{Method: new("/writ.action.v3alpha.ServiceActions/CreateTarget")},
 					},
 				},
 			},
@@ -339,7 +330,7 @@ func SearchDeliveries(ctx context.Context, client *writ.Client) (any, error) {
 		{
 			InIDs: &writ.InIDsFilter{
 				IDs:    []string{"019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"},
-				Method: writ.Ptr(writ.ListFilterMethodIn),
+				Method: writ.ListFilterMethodIn,
 			},
 		},
 	}, &writ.SearchDeliveriesParams{Limit: 10, Asc: true})
@@ -362,11 +353,11 @@ func ReplayDeliveries(ctx context.Context, client *writ.Client) (any, error) {
 			{
 				InIDs: &writ.InIDsFilter{
 					IDs:    []string{"019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"},
-					Method: writ.Ptr(writ.ListFilterMethodIn),
+					Method: writ.ListFilterMethodIn,
 				},
 			},
 		},
-		DryRun: writ.Ptr(true),
+		DryRun: true,
 	})
 }
 
@@ -380,17 +371,17 @@ func CreateApp(ctx context.Context, client *writ.Client) (any, error) {
 			PostLogoutRedirectURIs:   []string{"https://app.example.com/goodbye"},
 			ResponseTypes:            []writ.ResponseType{writ.ResponseTypeCode},
 			GrantTypes:               []writ.GrantType{writ.GrantTypeAuthorizationCode},
-			ApplicationType:          writ.Ptr(writ.ApplicationTypeWeb),
-			AuthMethodType:           writ.Ptr(writ.AuthMethodTypeBasic),
-			DevelopmentMode:          writ.Ptr(true),
-			AccessTokenType:          writ.Ptr(writ.AccessTokenTypeBearer),
-			AccessTokenRoleAssertion: writ.Ptr(true),
-			IDTokenRoleAssertion:     writ.Ptr(true),
-			IDTokenUserinfoAssertion: writ.Ptr(true),
-			ClockSkew:                writ.Ptr(writ.Duration(1 * time.Second)),
+			ApplicationType:          writ.ApplicationTypeWeb,
+			AuthMethodType:           writ.AuthMethodTypeBasic,
+			DevelopmentMode:          true,
+			AccessTokenType:          writ.AccessTokenTypeBearer,
+			AccessTokenRoleAssertion: true,
+			IDTokenRoleAssertion:     true,
+			IDTokenUserinfoAssertion: true,
+			ClockSkew:                new(writ.Duration(1 * time.Second)),
 			AdditionalOrigins:        []string{"https://app.example.com"},
-			PlainJWTType:             writ.Ptr(true),
-			IDTokenSignedResponseAlg: writ.Ptr(writ.SignatureAlgorithmRs256),
+			PlainJWTType:             true,
+			IDTokenSignedResponseAlg: writ.SignatureAlgorithmRs256,
 		},
 	})
 }
@@ -398,23 +389,23 @@ func CreateApp(ctx context.Context, client *writ.Client) (any, error) {
 // PatchApp: Changes the fields of an application that are present.
 func PatchApp(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Apps.PatchApp(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchApp{
-		Name: writ.Ptr("Audit log"),
+		Name: new("Audit log"),
 		OIDC: &writ.AppPatchOIDCConfig{
 			RedirectURIs:             &writ.RedirectURIs{URIs: []string{"https://app.example.com/callback"}},
 			PostLogoutRedirectURIs:   &writ.RedirectURIs{URIs: []string{"https://app.example.com/callback"}},
 			ResponseTypes:            &writ.ResponseTypes{Types: []writ.ResponseType{writ.ResponseTypeCode}},
 			GrantTypes:               &writ.GrantTypes{Types: []writ.GrantType{writ.GrantTypeAuthorizationCode}},
-			ApplicationType:          writ.Ptr(writ.ApplicationTypeWeb),
-			AuthMethodType:           writ.Ptr(writ.AuthMethodTypeBasic),
-			DevelopmentMode:          writ.Ptr(true),
-			AccessTokenType:          writ.Ptr(writ.AccessTokenTypeBearer),
-			AccessTokenRoleAssertion: writ.Ptr(true),
-			IDTokenRoleAssertion:     writ.Ptr(true),
-			IDTokenUserinfoAssertion: writ.Ptr(true),
-			ClockSkew:                writ.Ptr(writ.Duration(1 * time.Second)),
+			ApplicationType:          new(writ.ApplicationTypeWeb),
+			AuthMethodType:           new(writ.AuthMethodTypeBasic),
+			DevelopmentMode:          new(true),
+			AccessTokenType:          new(writ.AccessTokenTypeBearer),
+			AccessTokenRoleAssertion: new(true),
+			IDTokenRoleAssertion:     new(true),
+			IDTokenUserinfoAssertion: new(true),
+			ClockSkew:                new(writ.Duration(1 * time.Second)),
 			AdditionalOrigins:        &writ.Origins{Origins: []string{"https://app.example.com"}},
-			PlainJWTType:             writ.Ptr(true),
-			IDTokenSignedResponseAlg: writ.Ptr(writ.SignatureAlgorithmRs256),
+			PlainJWTType:             new(true),
+			IDTokenSignedResponseAlg: new(writ.SignatureAlgorithmRs256),
 		},
 	})
 }
@@ -433,10 +424,7 @@ func GetApp(ctx context.Context, client *writ.Client) (any, error) {
 func SearchApps(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Apps.SearchApps(ctx, []writ.AppSearchFilter{
 		{
-			Name: &writ.NameFilter{
-				Name:   writ.Ptr("Audit log"),
-				Method: writ.Ptr(writ.TextFilterMethodEqualsIgnoreCase),
-			},
+			Name: &writ.NameFilter{Name: "Audit log", Method: writ.TextFilterMethodEqualsIgnoreCase},
 		},
 	}, &writ.SearchAppsParams{Limit: 10, Asc: true})
 }
@@ -453,7 +441,7 @@ func DeactivateApp(ctx context.Context, client *writ.Client) (any, error) {
 
 // TrustApp: Trusts an application with the rights of those who sign in to it.
 func TrustApp(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Apps.TrustApp(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
+	return client.Apps.TrustApp(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // DistrustApp: Trusts an application no longer, its tokens of before included.
@@ -463,14 +451,14 @@ func DistrustApp(ctx context.Context, client *writ.Client) (any, error) {
 
 // RegenerateSecret: Makes a new client secret.
 func RegenerateSecret(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Apps.RegenerateSecret(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.SecretRotation{Overlap: writ.Ptr(writ.Duration(10 * time.Second))})
+	return client.Apps.RegenerateSecret(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.SecretRotation{Overlap: new(writ.Duration(10 * time.Second))})
 }
 
 // CreateAppKey: Makes a key of an application, or registers its own.
 func CreateAppKey(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Apps.CreateAppKey(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.AppKey{
-		ExpirationDate: writ.Ptr(writ.MustTime("2030-01-31T12:00:00Z")),
-		PublicKey:      writ.Ptr("-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n"),
+		ExpirationDate: new(writ.MustTime("2030-01-31T12:00:00Z")),
+		PublicKey:      "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n",
 	})
 }
 
@@ -485,7 +473,7 @@ func SearchAppKeys(ctx context.Context, client *writ.Client) (any, error) {
 		{
 			InIDs: &writ.InIDsFilter{
 				IDs:    []string{"019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"},
-				Method: writ.Ptr(writ.ListFilterMethodIn),
+				Method: writ.ListFilterMethodIn,
 			},
 		},
 	}, &writ.SearchAppKeysParams{Limit: 10, Asc: true})
@@ -543,15 +531,12 @@ func ListAuthenticators(ctx context.Context, client *writ.Client) (any, error) {
 
 // CreateDomain: Creates a domain of an organization or of the instance, as ctx says.
 func CreateDomain(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Domains.CreateDomain(ctx, &writ.Domain{
-		Domain:         "login.example.com",
-		ValidationType: writ.Ptr(writ.ValidationTypeHTTP),
-	}, nil)
+	return client.Domains.CreateDomain(ctx, &writ.Domain{Domain: "login.example.com", ValidationType: writ.ValidationTypeHTTP})
 }
 
 // PatchDomain: Changes the fields of a domain that are present.
 func PatchDomain(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Domains.PatchDomain(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchDomain{ValidationType: writ.Ptr(writ.ValidationTypeHTTP)})
+	return client.Domains.PatchDomain(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchDomain{ValidationType: new(writ.ValidationTypeHTTP)})
 }
 
 // DeleteDomain: Deletes a domain and everything that belongs to it.
@@ -568,10 +553,7 @@ func GetDomain(ctx context.Context, client *writ.Client) (any, error) {
 func SearchDomains(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Domains.SearchDomains(ctx, []writ.DomainSearchFilter{
 		{
-			Domain: &writ.TextFilter{
-				Text:   writ.Ptr("text"),
-				Method: writ.Ptr(writ.TextFilterMethodEqualsIgnoreCase),
-			},
+			Domain: &writ.TextFilter{Text: "text", Method: writ.TextFilterMethodEqualsIgnoreCase},
 		},
 	}, &writ.SearchDomainsParams{Limit: 10, Asc: true})
 }
@@ -589,14 +571,14 @@ func Validate(ctx context.Context, client *writ.Client) (any, error) {
 // SetLanguages: Sets the settings that are present; an empty language or list takes the context's own word back, so that the parent's counts again.
 func SetLanguages(ctx context.Context, client *writ.Client) (any, error) {
 	return client.LanguageSettings.SetLanguages(ctx, &writ.SetLanguageSettings{
-		DefaultLanguage:     &writ.Language{Key: writ.Ptr("en")},
-		RestrictedLanguages: &writ.Languages{Languages: []writ.Language{{Key: writ.Ptr("en")}}},
-	}, nil)
+		DefaultLanguage:     &writ.Language{Key: "en"},
+		RestrictedLanguages: &writ.Languages{Languages: []writ.Language{{Key: "en"}}},
+	})
 }
 
 // ResolveLanguages: Reads the settings as they apply in a context, and where they come from.
 func ResolveLanguages(ctx context.Context, client *writ.Client) (any, error) {
-	return client.LanguageSettings.ResolveLanguages(ctx, nil)
+	return client.LanguageSettings.ResolveLanguages(ctx)
 }
 
 // SetBranding: Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again.
@@ -611,24 +593,24 @@ func SetBranding(ctx context.Context, client *writ.Client) (any, error) {
 		Icon: &writ.Image{
 			Content: []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\b\x02\x00\x00\x00\x90wS\xde\x00\x00\x00\fIDATx\x9cc\x90\xf5u\x05\x00\x01:\x00\xb0H\x85Oe\x00\x00\x00\x00IEND\xaeB`\x82"),
 		},
-		PrimaryColorLight:    writ.Ptr("#1d4d45"),
-		BackgroundColorLight: writ.Ptr("#faf8f4"),
-		FontColorLight:       writ.Ptr("#1f1c18"),
-		WarnColorLight:       writ.Ptr("#a12b1c"),
-		PrimaryColorDark:     writ.Ptr("#8fc9bb"),
-		BackgroundColorDark:  writ.Ptr("#171614"),
-		FontColorDark:        writ.Ptr("#ece7de"),
-		WarnColorDark:        writ.Ptr("#f0907f"),
-		HideProductName:      &writ.BoolSetting{Value: writ.Ptr(true)},
-		TermsLink:            writ.Ptr("https://www.example.com/terms"),
-		PrivacyLink:          writ.Ptr("https://www.example.com/privacy"),
-		HelpLink:             writ.Ptr("https://www.example.com/help"),
-	}, nil)
+		PrimaryColorLight:    new("#1d4d45"),
+		BackgroundColorLight: new("#faf8f4"),
+		FontColorLight:       new("#1f1c18"),
+		WarnColorLight:       new("#a12b1c"),
+		PrimaryColorDark:     new("#8fc9bb"),
+		BackgroundColorDark:  new("#171614"),
+		FontColorDark:        new("#ece7de"),
+		WarnColorDark:        new("#f0907f"),
+		HideProductName:      &writ.BoolSetting{Value: new(true)},
+		TermsLink:            new("https://www.example.com/terms"),
+		PrivacyLink:          new("https://www.example.com/privacy"),
+		HelpLink:             new("https://www.example.com/help"),
+	})
 }
 
 // ResolveBranding: Reads the properties as they apply in a context, and where they come from.
 func ResolveBranding(ctx context.Context, client *writ.Client) (any, error) {
-	return client.BrandingSettings.ResolveBranding(ctx, nil)
+	return client.BrandingSettings.ResolveBranding(ctx)
 }
 
 // SearchEvents: Searches the events of the instance, or follows them.
@@ -644,36 +626,36 @@ func GetSystemFeatures(ctx context.Context, client *writ.Client) (any, error) {
 // SetSystemFeatures: Sets the flags that are present, for all instances that do not decide themselves.
 func SetSystemFeatures(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Features.SetSystemFeatures(ctx, &writ.SetFeatures{
-		MultitenancyResourcesAPI: writ.Ptr(true),
-		MultitenancySettings:     writ.Ptr(true),
-		OIDCTokenExchange:        writ.Ptr(true),
-		UserSchema:               writ.Ptr(true),
+		MultitenancyResourcesAPI: new(true),
+		MultitenancySettings:     new(true),
+		OIDCTokenExchange:        new(true),
+		UserSchema:               new(true),
 	})
 }
 
-// ResetSystemFeatures: Resets all flags of the installation to their default, off.
+// ResetSystemFeatures: Resets all flags of the installation to their defaults.
 func ResetSystemFeatures(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Features.ResetSystemFeatures(ctx)
 }
 
 // GetInstanceFeatures: Reads the flags as they apply to the instance, each with its source.
 func GetInstanceFeatures(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Features.GetInstanceFeatures(ctx, nil)
+	return client.Features.GetInstanceFeatures(ctx)
 }
 
 // SetInstanceFeatures: Sets the flags that are present, for the instance.
 func SetInstanceFeatures(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Features.SetInstanceFeatures(ctx, &writ.SetFeatures{
-		MultitenancyResourcesAPI: writ.Ptr(true),
-		MultitenancySettings:     writ.Ptr(true),
-		OIDCTokenExchange:        writ.Ptr(true),
-		UserSchema:               writ.Ptr(true),
-	}, nil)
+		MultitenancyResourcesAPI: new(true),
+		MultitenancySettings:     new(true),
+		OIDCTokenExchange:        new(true),
+		UserSchema:               new(true),
+	})
 }
 
 // ResetInstanceFeatures: Resets all flags of the instance to those of the system.
 func ResetInstanceFeatures(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Features.ResetInstanceFeatures(ctx, nil)
+	return client.Features.ResetInstanceFeatures(ctx)
 }
 
 // CreateRole: Creates a role of a project.
@@ -681,14 +663,14 @@ func CreateRole(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Grants.CreateRole(ctx, &writ.Role{
 		ProjectID:   "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
 		Key:         "editor",
-		DisplayName: writ.Ptr("display name"),
-		Group:       writ.Ptr("target"),
+		DisplayName: "display name",
+		Group:       "target",
 	})
 }
 
 // PatchRole: Changes the fields of a role that are present.
 func PatchRole(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Grants.PatchRole(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchRole{DisplayName: writ.Ptr("display name"), Group: writ.Ptr("target")})
+	return client.Grants.PatchRole(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchRole{DisplayName: new("display name"), Group: new("target")})
 }
 
 // DeleteRole: Deletes a role.
@@ -758,7 +740,7 @@ func CreateUserGrant(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Grants.CreateUserGrant(ctx, &writ.UserGrant{
 		UserID:         "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
 		ProjectID:      "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
-		ProjectGrantID: writ.Ptr("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
+		ProjectGrantID: new("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
 		RoleKeys:       []string{"editor"},
 	})
 }
@@ -802,48 +784,48 @@ func CreateGitLabIDP(ctx context.Context, client *writ.Client) (any, error) {
 	return client.IdentityProviders.CreateGitLabIDP(ctx, &writ.GitLabIDP{
 		IDP: writ.IDP{
 			Name:        "Audit log",
-			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
+			StatePolicy: writ.StatePolicyActivate,
 			Options: &writ.Options{
-				IsLinkingAllowed:  writ.Ptr(true),
-				IsCreationAllowed: writ.Ptr(true),
-				IsAutoCreation:    writ.Ptr(true),
-				IsAutoUpdate:      writ.Ptr(true),
-				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
+				IsLinkingAllowed:  new(true),
+				IsCreationAllowed: new(true),
+				IsAutoCreation:    new(true),
+				IsAutoUpdate:      new(true),
+				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
 		},
 		Config: writ.GitLabConfig{
 			ClientID:     "3f1c0f7d9a",
 			Scopes:       []string{"openid"},
-			ClientSecret: writ.Ptr("a secret"),
+			ClientSecret: new("a secret"),
 		},
-	}, nil)
+	})
 }
 
 // PatchGitLabIDP: Changes the fields that are present.
 func PatchGitLabIDP(ctx context.Context, client *writ.Client) (any, error) {
 	return client.IdentityProviders.PatchGitLabIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchGitLabIDP{
 		IDP: &writ.PatchIDP{
-			Name:        writ.Ptr("Audit log"),
-			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
+			Name:        new("Audit log"),
+			StatePolicy: new(writ.StatePolicyActivate),
 			Options: &writ.Options{
-				IsLinkingAllowed:  writ.Ptr(true),
-				IsCreationAllowed: writ.Ptr(true),
-				IsAutoCreation:    writ.Ptr(true),
-				IsAutoUpdate:      writ.Ptr(true),
-				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
+				IsLinkingAllowed:  new(true),
+				IsCreationAllowed: new(true),
+				IsAutoCreation:    new(true),
+				IsAutoUpdate:      new(true),
+				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
 		},
 		Config: &writ.PatchGitLabConfig{
-			ClientID:     writ.Ptr("3f1c0f7d9a"),
+			ClientID:     new("3f1c0f7d9a"),
 			Scopes:       []string{"openid"},
-			ClientSecret: writ.Ptr("a secret"),
+			ClientSecret: new("a secret"),
 		},
-	}, nil)
+	})
 }
 
 // GetGitLabIDP: Reads one identity provider of this type.
 func GetGitLabIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.GetGitLabIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
+	return client.IdentityProviders.GetGitLabIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // CreateGitLabSelfHostedIDP: Makes a GitLab of one's own an identity provider of the context.
@@ -851,50 +833,50 @@ func CreateGitLabSelfHostedIDP(ctx context.Context, client *writ.Client) (any, e
 	return client.IdentityProviders.CreateGitLabSelfHostedIDP(ctx, &writ.GitLabSelfHostedIDP{
 		IDP: writ.IDP{
 			Name:        "Audit log",
-			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
+			StatePolicy: writ.StatePolicyActivate,
 			Options: &writ.Options{
-				IsLinkingAllowed:  writ.Ptr(true),
-				IsCreationAllowed: writ.Ptr(true),
-				IsAutoCreation:    writ.Ptr(true),
-				IsAutoUpdate:      writ.Ptr(true),
-				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
+				IsLinkingAllowed:  new(true),
+				IsCreationAllowed: new(true),
+				IsAutoCreation:    new(true),
+				IsAutoUpdate:      new(true),
+				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
 		},
 		Config: writ.GitLabSelfHostedConfig{
 			Issuer:       "https://login.example.com",
 			ClientID:     "3f1c0f7d9a",
 			Scopes:       []string{"openid"},
-			ClientSecret: writ.Ptr("a secret"),
+			ClientSecret: new("a secret"),
 		},
-	}, nil)
+	})
 }
 
 // PatchGitLabSelfHostedIDP: Changes the fields that are present.
 func PatchGitLabSelfHostedIDP(ctx context.Context, client *writ.Client) (any, error) {
 	return client.IdentityProviders.PatchGitLabSelfHostedIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchGitLabSelfHostedIDP{
 		IDP: &writ.PatchIDP{
-			Name:        writ.Ptr("Audit log"),
-			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
+			Name:        new("Audit log"),
+			StatePolicy: new(writ.StatePolicyActivate),
 			Options: &writ.Options{
-				IsLinkingAllowed:  writ.Ptr(true),
-				IsCreationAllowed: writ.Ptr(true),
-				IsAutoCreation:    writ.Ptr(true),
-				IsAutoUpdate:      writ.Ptr(true),
-				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
+				IsLinkingAllowed:  new(true),
+				IsCreationAllowed: new(true),
+				IsAutoCreation:    new(true),
+				IsAutoUpdate:      new(true),
+				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
 		},
 		Config: &writ.PatchGitLabSelfHostedConfig{
-			Issuer:       writ.Ptr("https://login.example.com"),
-			ClientID:     writ.Ptr("3f1c0f7d9a"),
+			Issuer:       new("https://login.example.com"),
+			ClientID:     new("3f1c0f7d9a"),
 			Scopes:       []string{"openid"},
-			ClientSecret: writ.Ptr("a secret"),
+			ClientSecret: new("a secret"),
 		},
-	}, nil)
+	})
 }
 
 // GetGitLabSelfHostedIDP: Reads one identity provider of this type.
 func GetGitLabSelfHostedIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.GetGitLabSelfHostedIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
+	return client.IdentityProviders.GetGitLabSelfHostedIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // CreateOIDCIDP: Makes any OpenID provider an identity provider of the context.
@@ -902,52 +884,52 @@ func CreateOIDCIDP(ctx context.Context, client *writ.Client) (any, error) {
 	return client.IdentityProviders.CreateOIDCIDP(ctx, &writ.OIDCIDP{
 		IDP: writ.IDP{
 			Name:        "Audit log",
-			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
+			StatePolicy: writ.StatePolicyActivate,
 			Options: &writ.Options{
-				IsLinkingAllowed:  writ.Ptr(true),
-				IsCreationAllowed: writ.Ptr(true),
-				IsAutoCreation:    writ.Ptr(true),
-				IsAutoUpdate:      writ.Ptr(true),
-				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
+				IsLinkingAllowed:  new(true),
+				IsCreationAllowed: new(true),
+				IsAutoCreation:    new(true),
+				IsAutoUpdate:      new(true),
+				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
 		},
 		Config: writ.IdpOIDCConfig{
 			Issuer:           "https://login.example.com",
 			ClientID:         "3f1c0f7d9a",
 			Scopes:           []string{"openid"},
-			ClientSecret:     writ.Ptr("a secret"),
-			IsIDTokenMapping: writ.Ptr(true),
+			ClientSecret:     new("a secret"),
+			IsIDTokenMapping: true,
 		},
-	}, nil)
+	})
 }
 
 // PatchOIDCIDP: Changes the fields that are present.
 func PatchOIDCIDP(ctx context.Context, client *writ.Client) (any, error) {
 	return client.IdentityProviders.PatchOIDCIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchOIDCIDP{
 		IDP: &writ.PatchIDP{
-			Name:        writ.Ptr("Audit log"),
-			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
+			Name:        new("Audit log"),
+			StatePolicy: new(writ.StatePolicyActivate),
 			Options: &writ.Options{
-				IsLinkingAllowed:  writ.Ptr(true),
-				IsCreationAllowed: writ.Ptr(true),
-				IsAutoCreation:    writ.Ptr(true),
-				IsAutoUpdate:      writ.Ptr(true),
-				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
+				IsLinkingAllowed:  new(true),
+				IsCreationAllowed: new(true),
+				IsAutoCreation:    new(true),
+				IsAutoUpdate:      new(true),
+				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
 		},
 		Config: &writ.IdpPatchOIDCConfig{
-			Issuer:           writ.Ptr("https://login.example.com"),
-			ClientID:         writ.Ptr("3f1c0f7d9a"),
+			Issuer:           new("https://login.example.com"),
+			ClientID:         new("3f1c0f7d9a"),
 			Scopes:           []string{"openid"},
-			ClientSecret:     writ.Ptr("a secret"),
-			IsIDTokenMapping: writ.Ptr(true),
+			ClientSecret:     new("a secret"),
+			IsIDTokenMapping: new(true),
 		},
-	}, nil)
+	})
 }
 
 // GetOIDCIDP: Reads one identity provider of this type.
 func GetOIDCIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.GetOIDCIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
+	return client.IdentityProviders.GetOIDCIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // CreateOAuthIDP: Makes any OAuth 2.0 server that tells who the user is an identity provider of the context.
@@ -955,13 +937,13 @@ func CreateOAuthIDP(ctx context.Context, client *writ.Client) (any, error) {
 	return client.IdentityProviders.CreateOAuthIDP(ctx, &writ.OAuthIDP{
 		IDP: writ.IDP{
 			Name:        "Audit log",
-			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
+			StatePolicy: writ.StatePolicyActivate,
 			Options: &writ.Options{
-				IsLinkingAllowed:  writ.Ptr(true),
-				IsCreationAllowed: writ.Ptr(true),
-				IsAutoCreation:    writ.Ptr(true),
-				IsAutoUpdate:      writ.Ptr(true),
-				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
+				IsLinkingAllowed:  new(true),
+				IsCreationAllowed: new(true),
+				IsAutoCreation:    new(true),
+				IsAutoUpdate:      new(true),
+				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
 		},
 		Config: writ.OAuthConfig{
@@ -971,40 +953,40 @@ func CreateOAuthIDP(ctx context.Context, client *writ.Client) (any, error) {
 			IDAttribute:           "id attribute",
 			ClientID:              "3f1c0f7d9a",
 			Scopes:                []string{"openid"},
-			ClientSecret:          writ.Ptr("a secret"),
+			ClientSecret:          new("a secret"),
 		},
-	}, nil)
+	})
 }
 
 // PatchOAuthIDP: Changes the fields that are present.
 func PatchOAuthIDP(ctx context.Context, client *writ.Client) (any, error) {
 	return client.IdentityProviders.PatchOAuthIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchOAuthIDP{
 		IDP: &writ.PatchIDP{
-			Name:        writ.Ptr("Audit log"),
-			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
+			Name:        new("Audit log"),
+			StatePolicy: new(writ.StatePolicyActivate),
 			Options: &writ.Options{
-				IsLinkingAllowed:  writ.Ptr(true),
-				IsCreationAllowed: writ.Ptr(true),
-				IsAutoCreation:    writ.Ptr(true),
-				IsAutoUpdate:      writ.Ptr(true),
-				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
+				IsLinkingAllowed:  new(true),
+				IsCreationAllowed: new(true),
+				IsAutoCreation:    new(true),
+				IsAutoUpdate:      new(true),
+				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
 		},
 		Config: &writ.PatchOAuthConfig{
-			AuthorizationEndpoint: writ.Ptr("https://login.example.com/authorize"),
-			TokenEndpoint:         writ.Ptr("https://login.example.com/token"),
-			UserEndpoint:          writ.Ptr("https://login.example.com/user"),
-			IDAttribute:           writ.Ptr("id attribute"),
-			ClientID:              writ.Ptr("3f1c0f7d9a"),
+			AuthorizationEndpoint: new("https://login.example.com/authorize"),
+			TokenEndpoint:         new("https://login.example.com/token"),
+			UserEndpoint:          new("https://login.example.com/user"),
+			IDAttribute:           new("id attribute"),
+			ClientID:              new("3f1c0f7d9a"),
 			Scopes:                []string{"openid"},
-			ClientSecret:          writ.Ptr("a secret"),
+			ClientSecret:          new("a secret"),
 		},
-	}, nil)
+	})
 }
 
 // GetOAuthIDP: Reads one identity provider of this type.
 func GetOAuthIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.GetOAuthIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
+	return client.IdentityProviders.GetOAuthIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // CreateGitHubIDP: Makes GitHub an identity provider of the context.
@@ -1012,48 +994,48 @@ func CreateGitHubIDP(ctx context.Context, client *writ.Client) (any, error) {
 	return client.IdentityProviders.CreateGitHubIDP(ctx, &writ.GitHubIDP{
 		IDP: writ.IDP{
 			Name:        "Audit log",
-			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
+			StatePolicy: writ.StatePolicyActivate,
 			Options: &writ.Options{
-				IsLinkingAllowed:  writ.Ptr(true),
-				IsCreationAllowed: writ.Ptr(true),
-				IsAutoCreation:    writ.Ptr(true),
-				IsAutoUpdate:      writ.Ptr(true),
-				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
+				IsLinkingAllowed:  new(true),
+				IsCreationAllowed: new(true),
+				IsAutoCreation:    new(true),
+				IsAutoUpdate:      new(true),
+				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
 		},
 		Config: writ.GitHubConfig{
 			ClientID:     "3f1c0f7d9a",
 			Scopes:       []string{"openid"},
-			ClientSecret: writ.Ptr("a secret"),
+			ClientSecret: new("a secret"),
 		},
-	}, nil)
+	})
 }
 
 // PatchGitHubIDP: Changes the fields that are present.
 func PatchGitHubIDP(ctx context.Context, client *writ.Client) (any, error) {
 	return client.IdentityProviders.PatchGitHubIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchGitHubIDP{
 		IDP: &writ.PatchIDP{
-			Name:        writ.Ptr("Audit log"),
-			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
+			Name:        new("Audit log"),
+			StatePolicy: new(writ.StatePolicyActivate),
 			Options: &writ.Options{
-				IsLinkingAllowed:  writ.Ptr(true),
-				IsCreationAllowed: writ.Ptr(true),
-				IsAutoCreation:    writ.Ptr(true),
-				IsAutoUpdate:      writ.Ptr(true),
-				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
+				IsLinkingAllowed:  new(true),
+				IsCreationAllowed: new(true),
+				IsAutoCreation:    new(true),
+				IsAutoUpdate:      new(true),
+				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
 		},
 		Config: &writ.PatchGitHubConfig{
-			ClientID:     writ.Ptr("3f1c0f7d9a"),
+			ClientID:     new("3f1c0f7d9a"),
 			Scopes:       []string{"openid"},
-			ClientSecret: writ.Ptr("a secret"),
+			ClientSecret: new("a secret"),
 		},
-	}, nil)
+	})
 }
 
 // GetGitHubIDP: Reads one identity provider of this type.
 func GetGitHubIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.GetGitHubIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
+	return client.IdentityProviders.GetGitHubIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // CreateGitHubESIDP: Makes a GitHub Enterprise Server an identity provider of the context.
@@ -1061,13 +1043,13 @@ func CreateGitHubESIDP(ctx context.Context, client *writ.Client) (any, error) {
 	return client.IdentityProviders.CreateGitHubESIDP(ctx, &writ.GitHubESIDP{
 		IDP: writ.IDP{
 			Name:        "Audit log",
-			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
+			StatePolicy: writ.StatePolicyActivate,
 			Options: &writ.Options{
-				IsLinkingAllowed:  writ.Ptr(true),
-				IsCreationAllowed: writ.Ptr(true),
-				IsAutoCreation:    writ.Ptr(true),
-				IsAutoUpdate:      writ.Ptr(true),
-				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
+				IsLinkingAllowed:  new(true),
+				IsCreationAllowed: new(true),
+				IsAutoCreation:    new(true),
+				IsAutoUpdate:      new(true),
+				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
 		},
 		Config: writ.GitHubESConfig{
@@ -1076,39 +1058,39 @@ func CreateGitHubESIDP(ctx context.Context, client *writ.Client) (any, error) {
 			UserEndpoint:          "https://github.example.com/api/v3/user",
 			ClientID:              "3f1c0f7d9a",
 			Scopes:                []string{"openid"},
-			ClientSecret:          writ.Ptr("a secret"),
+			ClientSecret:          new("a secret"),
 		},
-	}, nil)
+	})
 }
 
 // PatchGitHubESIDP: Changes the fields that are present.
 func PatchGitHubESIDP(ctx context.Context, client *writ.Client) (any, error) {
 	return client.IdentityProviders.PatchGitHubESIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchGitHubESIDP{
 		IDP: &writ.PatchIDP{
-			Name:        writ.Ptr("Audit log"),
-			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
+			Name:        new("Audit log"),
+			StatePolicy: new(writ.StatePolicyActivate),
 			Options: &writ.Options{
-				IsLinkingAllowed:  writ.Ptr(true),
-				IsCreationAllowed: writ.Ptr(true),
-				IsAutoCreation:    writ.Ptr(true),
-				IsAutoUpdate:      writ.Ptr(true),
-				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
+				IsLinkingAllowed:  new(true),
+				IsCreationAllowed: new(true),
+				IsAutoCreation:    new(true),
+				IsAutoUpdate:      new(true),
+				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
 		},
 		Config: &writ.PatchGitHubESConfig{
-			AuthorizationEndpoint: writ.Ptr("https://github.example.com/login/oauth/authorize"),
-			TokenEndpoint:         writ.Ptr("https://github.example.com/login/oauth/access_token"),
-			UserEndpoint:          writ.Ptr("https://github.example.com/api/v3/user"),
-			ClientID:              writ.Ptr("3f1c0f7d9a"),
+			AuthorizationEndpoint: new("https://github.example.com/login/oauth/authorize"),
+			TokenEndpoint:         new("https://github.example.com/login/oauth/access_token"),
+			UserEndpoint:          new("https://github.example.com/api/v3/user"),
+			ClientID:              new("3f1c0f7d9a"),
 			Scopes:                []string{"openid"},
-			ClientSecret:          writ.Ptr("a secret"),
+			ClientSecret:          new("a secret"),
 		},
-	}, nil)
+	})
 }
 
 // GetGitHubESIDP: Reads one identity provider of this type.
 func GetGitHubESIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.GetGitHubESIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
+	return client.IdentityProviders.GetGitHubESIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // CreateGoogleIDP: Makes Google an identity provider of the context.
@@ -1116,48 +1098,48 @@ func CreateGoogleIDP(ctx context.Context, client *writ.Client) (any, error) {
 	return client.IdentityProviders.CreateGoogleIDP(ctx, &writ.GoogleIDP{
 		IDP: writ.IDP{
 			Name:        "Audit log",
-			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
+			StatePolicy: writ.StatePolicyActivate,
 			Options: &writ.Options{
-				IsLinkingAllowed:  writ.Ptr(true),
-				IsCreationAllowed: writ.Ptr(true),
-				IsAutoCreation:    writ.Ptr(true),
-				IsAutoUpdate:      writ.Ptr(true),
-				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
+				IsLinkingAllowed:  new(true),
+				IsCreationAllowed: new(true),
+				IsAutoCreation:    new(true),
+				IsAutoUpdate:      new(true),
+				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
 		},
 		Config: writ.GoogleConfig{
 			ClientID:     "3f1c0f7d9a",
 			Scopes:       []string{"openid"},
-			ClientSecret: writ.Ptr("a secret"),
+			ClientSecret: new("a secret"),
 		},
-	}, nil)
+	})
 }
 
 // PatchGoogleIDP: Changes the fields that are present.
 func PatchGoogleIDP(ctx context.Context, client *writ.Client) (any, error) {
 	return client.IdentityProviders.PatchGoogleIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchGoogleIDP{
 		IDP: &writ.PatchIDP{
-			Name:        writ.Ptr("Audit log"),
-			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
+			Name:        new("Audit log"),
+			StatePolicy: new(writ.StatePolicyActivate),
 			Options: &writ.Options{
-				IsLinkingAllowed:  writ.Ptr(true),
-				IsCreationAllowed: writ.Ptr(true),
-				IsAutoCreation:    writ.Ptr(true),
-				IsAutoUpdate:      writ.Ptr(true),
-				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
+				IsLinkingAllowed:  new(true),
+				IsCreationAllowed: new(true),
+				IsAutoCreation:    new(true),
+				IsAutoUpdate:      new(true),
+				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
 		},
 		Config: &writ.PatchGoogleConfig{
-			ClientID:     writ.Ptr("3f1c0f7d9a"),
+			ClientID:     new("3f1c0f7d9a"),
 			Scopes:       []string{"openid"},
-			ClientSecret: writ.Ptr("a secret"),
+			ClientSecret: new("a secret"),
 		},
-	}, nil)
+	})
 }
 
 // GetGoogleIDP: Reads one identity provider of this type.
 func GetGoogleIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.GetGoogleIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
+	return client.IdentityProviders.GetGoogleIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // CreateAzureADIDP: Makes Microsoft Entra ID an identity provider of the context.
@@ -1165,52 +1147,52 @@ func CreateAzureADIDP(ctx context.Context, client *writ.Client) (any, error) {
 	return client.IdentityProviders.CreateAzureADIDP(ctx, &writ.AzureADIDP{
 		IDP: writ.IDP{
 			Name:        "Audit log",
-			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
+			StatePolicy: writ.StatePolicyActivate,
 			Options: &writ.Options{
-				IsLinkingAllowed:  writ.Ptr(true),
-				IsCreationAllowed: writ.Ptr(true),
-				IsAutoCreation:    writ.Ptr(true),
-				IsAutoUpdate:      writ.Ptr(true),
-				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
+				IsLinkingAllowed:  new(true),
+				IsCreationAllowed: new(true),
+				IsAutoCreation:    new(true),
+				IsAutoUpdate:      new(true),
+				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
 		},
 		Config: writ.AzureADConfig{
 			ClientID:        "3f1c0f7d9a",
 			Scopes:          []string{"openid"},
-			ClientSecret:    writ.Ptr("a secret"),
-			Tenant:          writ.Ptr("organizations"),
-			IsEmailVerified: writ.Ptr(true),
+			ClientSecret:    new("a secret"),
+			Tenant:          "organizations",
+			IsEmailVerified: true,
 		},
-	}, nil)
+	})
 }
 
 // PatchAzureADIDP: Changes the fields that are present.
 func PatchAzureADIDP(ctx context.Context, client *writ.Client) (any, error) {
 	return client.IdentityProviders.PatchAzureADIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchAzureADIDP{
 		IDP: &writ.PatchIDP{
-			Name:        writ.Ptr("Audit log"),
-			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
+			Name:        new("Audit log"),
+			StatePolicy: new(writ.StatePolicyActivate),
 			Options: &writ.Options{
-				IsLinkingAllowed:  writ.Ptr(true),
-				IsCreationAllowed: writ.Ptr(true),
-				IsAutoCreation:    writ.Ptr(true),
-				IsAutoUpdate:      writ.Ptr(true),
-				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
+				IsLinkingAllowed:  new(true),
+				IsCreationAllowed: new(true),
+				IsAutoCreation:    new(true),
+				IsAutoUpdate:      new(true),
+				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
 		},
 		Config: &writ.PatchAzureADConfig{
-			ClientID:        writ.Ptr("3f1c0f7d9a"),
+			ClientID:        new("3f1c0f7d9a"),
 			Scopes:          []string{"openid"},
-			ClientSecret:    writ.Ptr("a secret"),
-			Tenant:          writ.Ptr("organizations"),
-			IsEmailVerified: writ.Ptr(true),
+			ClientSecret:    new("a secret"),
+			Tenant:          new("organizations"),
+			IsEmailVerified: new(true),
 		},
-	}, nil)
+	})
 }
 
 // GetAzureADIDP: Reads one identity provider of this type.
 func GetAzureADIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.GetAzureADIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
+	return client.IdentityProviders.GetAzureADIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // CreateAppleIDP: Makes Apple an identity provider of the context.
@@ -1218,65 +1200,63 @@ func CreateAppleIDP(ctx context.Context, client *writ.Client) (any, error) {
 	return client.IdentityProviders.CreateAppleIDP(ctx, &writ.AppleIDP{
 		IDP: writ.IDP{
 			Name:        "Audit log",
-			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
+			StatePolicy: writ.StatePolicyActivate,
 			Options: &writ.Options{
-				IsLinkingAllowed:  writ.Ptr(true),
-				IsCreationAllowed: writ.Ptr(true),
-				IsAutoCreation:    writ.Ptr(true),
-				IsAutoUpdate:      writ.Ptr(true),
-				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
+				IsLinkingAllowed:  new(true),
+				IsCreationAllowed: new(true),
+				IsAutoCreation:    new(true),
+				IsAutoUpdate:      new(true),
+				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
 		},
 		Config: writ.AppleConfig{
 			ClientID:   "3f1c0f7d9a",
 			TeamID:     "8F2K4M6P9R",
 			KeyID:      "3T5V7X9Z1B",
-			PrivateKey: writ.Ptr("private key"),
+			PrivateKey: new("private key"),
 			Scopes:     []string{"openid"},
 		},
-	}, nil)
+	})
 }
 
 // PatchAppleIDP: Changes the fields that are present.
 func PatchAppleIDP(ctx context.Context, client *writ.Client) (any, error) {
 	return client.IdentityProviders.PatchAppleIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchAppleIDP{
 		IDP: &writ.PatchIDP{
-			Name:        writ.Ptr("Audit log"),
-			StatePolicy: writ.Ptr(writ.StatePolicyActivate),
+			Name:        new("Audit log"),
+			StatePolicy: new(writ.StatePolicyActivate),
 			Options: &writ.Options{
-				IsLinkingAllowed:  writ.Ptr(true),
-				IsCreationAllowed: writ.Ptr(true),
-				IsAutoCreation:    writ.Ptr(true),
-				IsAutoUpdate:      writ.Ptr(true),
-				AutoLinking:       writ.Ptr(writ.AutoLinkingOptionUsername),
+				IsLinkingAllowed:  new(true),
+				IsCreationAllowed: new(true),
+				IsAutoCreation:    new(true),
+				IsAutoUpdate:      new(true),
+				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
 		},
 		Config: &writ.PatchAppleConfig{
-			ClientID:   writ.Ptr("3f1c0f7d9a"),
-			TeamID:     writ.Ptr("8F2K4M6P9R"),
-			KeyID:      writ.Ptr("3T5V7X9Z1B"),
-			PrivateKey: writ.Ptr("private key"),
+			ClientID:   new("3f1c0f7d9a"),
+			TeamID:     new("8F2K4M6P9R"),
+			KeyID:      new("3T5V7X9Z1B"),
+			PrivateKey: new("private key"),
 			Scopes:     []string{"openid"},
 		},
-	}, nil)
+	})
 }
 
 // GetAppleIDP: Reads one identity provider of this type.
 func GetAppleIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.GetAppleIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
+	return client.IdentityProviders.GetAppleIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // DeleteIDP: Deletes an identity provider of any type, where it is defined: nobody signs in with it any more, and the links of users go with it.
 func DeleteIDP(ctx context.Context, client *writ.Client) (any, error) {
-	return client.IdentityProviders.DeleteIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
+	return client.IdentityProviders.DeleteIDP(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SearchIDPs: Searches identity providers of all types: those of the context, those that it inherits, and those of contexts below it that the caller may read.
 func SearchIDPs(ctx context.Context, client *writ.Client) (any, error) {
 	return client.IdentityProviders.SearchIDPs(ctx, []writ.IDPSearchFilter{
-		{
-			ID: &writ.IDPIDFilter{ID: writ.Ptr("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")},
-		},
+		{ID: &writ.IDPIDFilter{ID: "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"}},
 	}, &writ.SearchIDPsParams{Limit: 10, Asc: true})
 }
 
@@ -1285,7 +1265,7 @@ func AddIDPLink(ctx context.Context, client *writ.Client) (any, error) {
 	return client.UserIDPLinks.AddIDPLink(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.IDPLink{
 		IDPID:            "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
 		ExternalUserID:   "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
-		ExternalUsername: writ.Ptr("external username"),
+		ExternalUsername: "external username",
 	})
 }
 
@@ -1307,22 +1287,22 @@ func SearchIDPLinks(ctx context.Context, client *writ.Client) (any, error) {
 func CreateInstance(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Instances.CreateInstance(ctx, &writ.Instance{
 		Name:                                   "Audit log",
-		ID:                                     writ.Ptr("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
-		Domain:                                 writ.Ptr("login.example.com"),
-		OrganizationName:                       writ.Ptr("organization name"),
-		OrganizationID:                         writ.Ptr("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
-		OwnerUsername:                          writ.Ptr("owner username"),
-		AllowRegistration:                      writ.Ptr(true),
-		SMTPSenderAddressMatchesInstanceDomain: writ.Ptr(true),
+		ID:                                     new("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
+		Domain:                                 new("login.example.com"),
+		OrganizationName:                       new("organization name"),
+		OrganizationID:                         new("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
+		OwnerUsername:                          new("owner username"),
+		AllowRegistration:                      true,
+		SMTPSenderAddressMatchesInstanceDomain: true,
 	})
 }
 
 // PatchInstance: Changes the fields of an instance that are present.
 func PatchInstance(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Instances.PatchInstance(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchInstance{
-		Name:                                   writ.Ptr("Audit log"),
-		AllowRegistration:                      writ.Ptr(true),
-		SMTPSenderAddressMatchesInstanceDomain: writ.Ptr(true),
+		Name:                                   new("Audit log"),
+		AllowRegistration:                      new(true),
+		SMTPSenderAddressMatchesInstanceDomain: new(true),
 	})
 }
 
@@ -1340,20 +1320,14 @@ func GetInstance(ctx context.Context, client *writ.Client) (any, error) {
 func SearchInstances(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Instances.SearchInstances(ctx, []writ.InstanceSearchFilter{
 		{
-			Name: &writ.NameFilter{
-				Name:   writ.Ptr("Audit log"),
-				Method: writ.Ptr(writ.TextFilterMethodEqualsIgnoreCase),
-			},
+			Name: &writ.NameFilter{Name: "Audit log", Method: writ.TextFilterMethodEqualsIgnoreCase},
 		},
 	}, &writ.SearchInstancesParams{Limit: 10, Asc: true})
 }
 
 // Limit: Sets the limits of an instance that are present.
 func Limit(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Instances.Limit(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.Limits{
-		Block:             writ.Ptr(true),
-		AuditLogRetention: writ.Ptr(writ.Duration(10 * time.Second)),
-	})
+	return client.Instances.Limit(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.Limits{Block: new(true), AuditLogRetention: new(writ.Duration(10 * time.Second))})
 }
 
 // BulkLimit: Sets the limits of several instances: of all of them or, when one does not exist, of none.
@@ -1361,10 +1335,7 @@ func BulkLimit(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Instances.BulkLimit(ctx, []writ.InstanceLimits{
 		{
 			InstanceID: "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
-			Limits: writ.Limits{
-				Block:             writ.Ptr(true),
-				AuditLogRetention: writ.Ptr(writ.Duration(10 * time.Second)),
-			},
+			Limits:     writ.Limits{Block: new(true), AuditLogRetention: new(writ.Duration(10 * time.Second))},
 		},
 	})
 }
@@ -1374,23 +1345,23 @@ func CreateMembership(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Memberships.CreateMembership(ctx, &writ.Membership{
 		UserID:    "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
 		Roles:     []string{"ORG_OWNER"},
-		ProjectID: writ.Ptr("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
-	}, nil)
+		ProjectID: new("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
+	})
 }
 
 // PatchMembership: Changes the fields of a membership that are present.
 func PatchMembership(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Memberships.PatchMembership(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchMembership{Roles: []string{"ORG_OWNER"}}, nil)
+	return client.Memberships.PatchMembership(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchMembership{Roles: []string{"ORG_OWNER"}})
 }
 
 // DeleteMembership: Deletes a membership and everything that belongs to it.
 func DeleteMembership(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Memberships.DeleteMembership(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
+	return client.Memberships.DeleteMembership(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // GetMembership: Reads one membership.
 func GetMembership(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Memberships.GetMembership(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
+	return client.Memberships.GetMembership(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SearchMemberships: Searches memberships.
@@ -1404,7 +1375,7 @@ func SearchMemberships(ctx context.Context, client *writ.Client) (any, error) {
 
 // ListAvailableRoles: Lists the roles that can be held on what ctx selects, or on projects or grants of projects.
 func ListAvailableRoles(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Memberships.ListAvailableRoles(ctx, nil)
+	return client.Memberships.ListAvailableRoles(ctx)
 }
 
 // SearchMessages: Searches the messages to users that the caller may see.
@@ -1413,7 +1384,7 @@ func SearchMessages(ctx context.Context, client *writ.Client) (any, error) {
 		{
 			InIDs: &writ.InIDsFilter{
 				IDs:    []string{"019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"},
-				Method: writ.Ptr(writ.ListFilterMethodIn),
+				Method: writ.ListFilterMethodIn,
 			},
 		},
 	}, &writ.SearchMessagesParams{Limit: 10, Asc: true})
@@ -1431,12 +1402,12 @@ func ReplayMessage(ctx context.Context, client *writ.Client) (any, error) {
 
 // CreateOrganization: Creates an organization with a default domain, <name>.<primary domain of the instance>.
 func CreateOrganization(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Organizations.CreateOrganization(ctx, &writ.Organization{Name: "Audit log", ID: writ.Ptr("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")})
+	return client.Organizations.CreateOrganization(ctx, &writ.Organization{Name: "Audit log", ID: new("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")})
 }
 
 // PatchOrganization: Changes the fields of an organization that are present.
 func PatchOrganization(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Organizations.PatchOrganization(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchOrganization{Name: writ.Ptr("Audit log")})
+	return client.Organizations.PatchOrganization(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchOrganization{Name: new("Audit log")})
 }
 
 // DeleteOrganization: Deletes an organization and everything that belongs to it.
@@ -1453,10 +1424,7 @@ func GetOrganization(ctx context.Context, client *writ.Client) (any, error) {
 func SearchOrganizations(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Organizations.SearchOrganizations(ctx, []writ.OrganizationSearchFilter{
 		{
-			Name: &writ.NameFilter{
-				Name:   writ.Ptr("Audit log"),
-				Method: writ.Ptr(writ.TextFilterMethodEqualsIgnoreCase),
-			},
+			Name: &writ.NameFilter{Name: "Audit log", Method: writ.TextFilterMethodEqualsIgnoreCase},
 		},
 	}, &writ.SearchOrganizationsParams{Limit: 10, Asc: true})
 }
@@ -1485,20 +1453,20 @@ func GetInstanceDefault(ctx context.Context, client *writ.Client) (any, error) {
 func CreateProject(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Projects.CreateProject(ctx, &writ.Project{
 		Name:                 "Audit log",
-		ID:                   writ.Ptr("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
-		ProjectRoleAssertion: writ.Ptr(true),
-		ProjectRoleCheck:     writ.Ptr(true),
-		HasProjectCheck:      writ.Ptr(true),
-	}, nil)
+		ID:                   new("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
+		ProjectRoleAssertion: true,
+		ProjectRoleCheck:     true,
+		HasProjectCheck:      true,
+	})
 }
 
 // PatchProject: Changes the fields of a project that are present.
 func PatchProject(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Projects.PatchProject(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchProject{
-		Name:                 writ.Ptr("Audit log"),
-		ProjectRoleAssertion: writ.Ptr(true),
-		ProjectRoleCheck:     writ.Ptr(true),
-		HasProjectCheck:      writ.Ptr(true),
+		Name:                 new("Audit log"),
+		ProjectRoleAssertion: new(true),
+		ProjectRoleCheck:     new(true),
+		HasProjectCheck:      new(true),
 	})
 }
 
@@ -1516,10 +1484,7 @@ func GetProject(ctx context.Context, client *writ.Client) (any, error) {
 func SearchProjects(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Projects.SearchProjects(ctx, []writ.ProjectSearchFilter{
 		{
-			Name: &writ.NameFilter{
-				Name:   writ.Ptr("Audit log"),
-				Method: writ.Ptr(writ.TextFilterMethodEqualsIgnoreCase),
-			},
+			Name: &writ.NameFilter{Name: "Audit log", Method: writ.TextFilterMethodEqualsIgnoreCase},
 		},
 	}, &writ.SearchProjectsParams{Limit: 10, Asc: true})
 }
@@ -1546,7 +1511,7 @@ func CreateUserSchema(ctx context.Context, client *writ.Client) (any, error) {
 // PatchUserSchema: Changes the fields of a user schema that are present.
 func PatchUserSchema(ctx context.Context, client *writ.Client) (any, error) {
 	return client.UserSchemas.PatchUserSchema(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchUserSchema{
-		Type:   writ.Ptr("type"),
+		Type:   new("type"),
 		Schema: map[string]any{"type": "object", "properties": map[string]any{"nickname": map[string]any{"type": "string"}}},
 		PossibleAuthenticators: &writ.PossibleAuthenticators{
 			Types: []writ.AuthenticatorType{writ.AuthenticatorTypeUsername},
@@ -1568,10 +1533,7 @@ func GetUserSchema(ctx context.Context, client *writ.Client) (any, error) {
 func SearchUserSchemas(ctx context.Context, client *writ.Client) (any, error) {
 	return client.UserSchemas.SearchUserSchemas(ctx, []writ.UserSchemaSearchFilter{
 		{
-			Type: &writ.TextFilter{
-				Text:   writ.Ptr("text"),
-				Method: writ.Ptr(writ.TextFilterMethodEqualsIgnoreCase),
-			},
+			Type: &writ.TextFilter{Text: "text", Method: writ.TextFilterMethodEqualsIgnoreCase},
 		},
 	}, &writ.SearchUserSchemasParams{Limit: 10, Asc: true})
 }
@@ -1590,7 +1552,7 @@ func DeactivateUserSchema(ctx context.Context, client *writ.Client) (any, error)
 func CreateSession(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Sessions.CreateSession(ctx, &writ.Session{
 		Checks: &writ.Checks{
-			User:     &writ.CheckUser{UserID: writ.Ptr("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")},
+			User:     &writ.CheckUser{UserID: new("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")},
 			Password: &writ.CheckPassword{Password: "password"},
 			TOTP:     &writ.CheckTOTP{Code: "123456"},
 			OTPSMS:   &writ.CheckCode{Code: "482913"},
@@ -1599,20 +1561,20 @@ func CreateSession(ctx context.Context, client *writ.Client) (any, error) {
 		Metadata: map[string][]byte{"key": []byte("secret")},
 		Challenges: &writ.Challenges{
 			OTPSMS: &writ.CodeChallenge{
-				AuthenticatorID: writ.Ptr("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
-				ReturnCode:      writ.Ptr(true),
+				AuthenticatorID: new("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
+				ReturnCode:      true,
 			},
 			OTPEmail: &writ.CodeChallenge{
-				AuthenticatorID: writ.Ptr("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
-				ReturnCode:      writ.Ptr(true),
+				AuthenticatorID: new("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
+				ReturnCode:      true,
 			},
 		},
 		UserAgent: &writ.UserAgent{
-			FingerprintID: writ.Ptr("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
-			IP:            writ.Ptr("ip"),
-			Description:   writ.Ptr("description"),
+			FingerprintID: "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
+			IP:            "ip",
+			Description:   "description",
 		},
-		Lifetime: writ.Ptr(writ.Duration(10 * time.Second)),
+		Lifetime: new(writ.Duration(10 * time.Second)),
 	})
 }
 
@@ -1620,7 +1582,7 @@ func CreateSession(ctx context.Context, client *writ.Client) (any, error) {
 func PatchSession(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Sessions.PatchSession(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchSession{
 		Checks: &writ.Checks{
-			User:     &writ.CheckUser{UserID: writ.Ptr("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")},
+			User:     &writ.CheckUser{UserID: new("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")},
 			Password: &writ.CheckPassword{Password: "password"},
 			TOTP:     &writ.CheckTOTP{Code: "123456"},
 			OTPSMS:   &writ.CheckCode{Code: "482913"},
@@ -1629,16 +1591,16 @@ func PatchSession(ctx context.Context, client *writ.Client) (any, error) {
 		Metadata: map[string][]byte{"key": []byte("secret")},
 		Challenges: &writ.Challenges{
 			OTPSMS: &writ.CodeChallenge{
-				AuthenticatorID: writ.Ptr("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
-				ReturnCode:      writ.Ptr(true),
+				AuthenticatorID: new("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
+				ReturnCode:      true,
 			},
 			OTPEmail: &writ.CodeChallenge{
-				AuthenticatorID: writ.Ptr("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
-				ReturnCode:      writ.Ptr(true),
+				AuthenticatorID: new("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
+				ReturnCode:      true,
 			},
 		},
-		SessionToken: writ.Ptr("session token"),
-		Lifetime:     writ.Ptr(writ.Duration(10 * time.Second)),
+		SessionToken: new("session token"),
+		Lifetime:     new(writ.Duration(10 * time.Second)),
 	})
 }
 
@@ -1658,7 +1620,7 @@ func SearchSessions(ctx context.Context, client *writ.Client) (any, error) {
 		{
 			InIDs: &writ.InIDsFilter{
 				IDs:    []string{"019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"},
-				Method: writ.Ptr(writ.ListFilterMethodIn),
+				Method: writ.ListFilterMethodIn,
 			},
 		},
 	}, &writ.SearchSessionsParams{Limit: 10, Asc: true})
@@ -1676,80 +1638,80 @@ func EndSession(ctx context.Context, client *writ.Client) (any, error) {
 
 // SetApplicationSettings: Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again.
 func SetApplicationSettings(ctx context.Context, client *writ.Client) (any, error) {
-	return client.ApplicationSettings.SetApplicationSettings(ctx, &writ.SetApplicationSettings{RolesNeedTrust: &writ.BoolSetting{Value: writ.Ptr(true)}}, nil)
+	return client.ApplicationSettings.SetApplicationSettings(ctx, &writ.SetApplicationSettings{RolesNeedTrust: &writ.BoolSetting{Value: new(true)}})
 }
 
 // ResolveApplicationSettings: Reads the properties as they apply in a context, and where they come from.
 func ResolveApplicationSettings(ctx context.Context, client *writ.Client) (any, error) {
-	return client.ApplicationSettings.ResolveApplicationSettings(ctx, nil)
+	return client.ApplicationSettings.ResolveApplicationSettings(ctx)
 }
 
 // SetMessageText: Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again.
 func SetMessageText(ctx context.Context, client *writ.Client) (any, error) {
 	return client.MessageTextSettings.SetMessageText(ctx, "verify_email", "de", &writ.SetMessageTextSettings{
-		Subject:    writ.Ptr("subject"),
-		Preheader:  writ.Ptr("preheader"),
-		Title:      writ.Ptr("title"),
-		Greeting:   writ.Ptr("greeting"),
-		Text:       writ.Ptr("This code proves that the address is yours:\n\n{{.Code}}"),
-		ButtonText: writ.Ptr("button text"),
-		Footer:     writ.Ptr("footer"),
-	}, nil)
+		Subject:    new("subject"),
+		Preheader:  new("preheader"),
+		Title:      new("title"),
+		Greeting:   new("greeting"),
+		Text:       new("This code proves that the address is yours:\n\n{{.Code}}"),
+		ButtonText: new("button text"),
+		Footer:     new("footer"),
+	})
 }
 
 // ResolveMessageText: Reads the words as they apply in a context, where they come from, and which variables they can name.
 func ResolveMessageText(ctx context.Context, client *writ.Client) (any, error) {
-	return client.MessageTextSettings.ResolveMessageText(ctx, "verify_email", "de", nil)
+	return client.MessageTextSettings.ResolveMessageText(ctx, "verify_email", "de")
 }
 
 // PreviewMessageText: Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place.
 func PreviewMessageText(ctx context.Context, client *writ.Client) (any, error) {
 	return client.MessageTextSettings.PreviewMessageText(ctx, "verify_email", "de", &writ.SetMessageTextSettings{
-		Subject:    writ.Ptr("subject"),
-		Preheader:  writ.Ptr("preheader"),
-		Title:      writ.Ptr("title"),
-		Greeting:   writ.Ptr("greeting"),
-		Text:       writ.Ptr("This code proves that the address is yours:\n\n{{.Code}}"),
-		ButtonText: writ.Ptr("button text"),
-		Footer:     writ.Ptr("footer"),
-	}, nil)
+		Subject:    new("subject"),
+		Preheader:  new("preheader"),
+		Title:      new("title"),
+		Greeting:   new("greeting"),
+		Text:       new("This code proves that the address is yours:\n\n{{.Code}}"),
+		ButtonText: new("button text"),
+		Footer:     new("footer"),
+	})
 }
 
 // CreateSMSProvider: Makes a provider of the context.
 func CreateSMSProvider(ctx context.Context, client *writ.Client) (any, error) {
 	return client.SMSProviders.CreateSMSProvider(ctx, &writ.SMSProvider{
 		Name:        "Audit log",
-		Description: writ.Ptr("description"),
+		Description: "description",
 		Twilio: &writ.TwilioConfig{
 			SID:          "AC0123456789abcdef0123456789abcdef",
-			Token:        writ.Ptr("token"),
-			SenderNumber: writ.Ptr("+41791234567"),
+			Token:        new("token"),
+			SenderNumber: new("+41791234567"),
 		},
-	}, nil)
+	})
 }
 
 // PatchSMSProvider: Changes the fields that are present.
 func PatchSMSProvider(ctx context.Context, client *writ.Client) (any, error) {
 	return client.SMSProviders.PatchSMSProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchSMSProvider{
-		Name:        writ.Ptr("Audit log"),
-		Description: writ.Ptr("description"),
+		Name:        new("Audit log"),
+		Description: new("description"),
 		Twilio: &writ.PatchTwilioConfig{
-			SID:          writ.Ptr("AC0123456789abcdef0123456789abcdef"),
-			Token:        writ.Ptr("token"),
-			SenderNumber: writ.Ptr("+41791234567"),
+			SID:          new("AC0123456789abcdef0123456789abcdef"),
+			Token:        new("token"),
+			SenderNumber: new("+41791234567"),
 		},
-		StatePolicy: writ.Ptr(writ.StatePolicyActivate),
-	}, nil)
+		StatePolicy: new(writ.StatePolicyActivate),
+	})
 }
 
 // GetSMSProvider: Reads a provider.
 func GetSMSProvider(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMSProviders.GetSMSProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
+	return client.SMSProviders.GetSMSProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // DeleteSMSProvider: Deletes a provider, where it is defined.
 func DeleteSMSProvider(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMSProviders.DeleteSMSProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
+	return client.SMSProviders.DeleteSMSProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SearchSMSProviders: Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read.
@@ -1758,7 +1720,7 @@ func SearchSMSProviders(ctx context.Context, client *writ.Client) (any, error) {
 		{
 			InIDs: &writ.InIDsFilter{
 				IDs:    []string{"019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"},
-				Method: writ.Ptr(writ.ListFilterMethodIn),
+				Method: writ.ListFilterMethodIn,
 			},
 		},
 	}, &writ.SearchSMSProvidersParams{Limit: 10, Asc: true})
@@ -1766,81 +1728,81 @@ func SearchSMSProviders(ctx context.Context, client *writ.Client) (any, error) {
 
 // ActivateSMSProvider: Has a context send its text messages through this provider: it becomes active there, and all others that are active there inactive.
 func ActivateSMSProvider(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMSProviders.ActivateSMSProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
+	return client.SMSProviders.ActivateSMSProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // DeactivateSMSProvider: Has a context not send its text messages through this provider.
 func DeactivateSMSProvider(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMSProviders.DeactivateSMSProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
+	return client.SMSProviders.DeactivateSMSProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // TestSMSProvider: Sends one text message through this provider, active or not, and answers what came of it.
 func TestSMSProvider(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMSProviders.TestSMSProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.SMSTest{Recipient: "+41791234567"}, nil)
+	return client.SMSProviders.TestSMSProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.SMSTest{Recipient: "+41791234567"})
 }
 
 // RotateSMSProviderSigningKey: Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined.
 func RotateSMSProviderSigningKey(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMSProviders.RotateSMSProviderSigningKey(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.SMSSigningKeyRotation{Overlap: writ.Ptr(writ.Duration(10 * time.Second))}, nil)
+	return client.SMSProviders.RotateSMSProviderSigningKey(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.SMSSigningKeyRotation{Overlap: new(writ.Duration(10 * time.Second))})
 }
 
 // CreateSMTPProvider: Makes a provider of the context.
 func CreateSMTPProvider(ctx context.Context, client *writ.Client) (any, error) {
 	return client.SMTPProviders.CreateSMTPProvider(ctx, &writ.SMTPProvider{
 		Name:           "Audit log",
-		Description:    writ.Ptr("description"),
+		Description:    "description",
 		SenderAddress:  "no-reply@example.com",
-		SenderName:     writ.Ptr("sender name"),
-		ReplyToAddress: writ.Ptr("help@example.com"),
+		SenderName:     "sender name",
+		ReplyToAddress: "help@example.com",
 		SMTP: &writ.SMTPConfig{
 			Host:     "smtp.example.com:587",
-			TLS:      writ.Ptr(writ.TLSModeStarttls),
-			User:     writ.Ptr("user"),
-			Password: writ.Ptr("password"),
-			Auth:     writ.Ptr(writ.AuthMechanismXoauth2),
+			TLS:      writ.TLSModeStarttls,
+			User:     "user",
+			Password: new("password"),
+			Auth:     writ.AuthMechanismXoauth2,
 			OAuth: &writ.OAuthClient{
 				TokenEndpoint: "https://www.example.com/",
 				ClientID:      "3f1c0f7d9a",
-				ClientSecret:  writ.Ptr("a secret"),
+				ClientSecret:  new("a secret"),
 				Scopes:        []string{"openid"},
 			},
 		},
-	}, nil)
+	})
 }
 
 // PatchSMTPProvider: Changes the fields that are present.
 func PatchSMTPProvider(ctx context.Context, client *writ.Client) (any, error) {
 	return client.SMTPProviders.PatchSMTPProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchSMTPProvider{
-		Name:           writ.Ptr("Audit log"),
-		Description:    writ.Ptr("description"),
-		SenderAddress:  writ.Ptr("no-reply@example.com"),
-		SenderName:     writ.Ptr("sender name"),
-		ReplyToAddress: writ.Ptr("help@example.com"),
+		Name:           new("Audit log"),
+		Description:    new("description"),
+		SenderAddress:  new("no-reply@example.com"),
+		SenderName:     new("sender name"),
+		ReplyToAddress: new("help@example.com"),
 		SMTP: &writ.PatchSMTPConfig{
-			Host:     writ.Ptr("smtp.example.com:587"),
-			TLS:      writ.Ptr(writ.TLSModeStarttls),
-			User:     writ.Ptr("user"),
-			Password: writ.Ptr("password"),
-			Auth:     writ.Ptr(writ.AuthMechanismXoauth2),
+			Host:     new("smtp.example.com:587"),
+			TLS:      new(writ.TLSModeStarttls),
+			User:     new("user"),
+			Password: new("password"),
+			Auth:     new(writ.AuthMechanismXoauth2),
 			OAuth: &writ.PatchOAuthClient{
-				TokenEndpoint: writ.Ptr("https://www.example.com/"),
-				ClientID:      writ.Ptr("3f1c0f7d9a"),
-				ClientSecret:  writ.Ptr("a secret"),
+				TokenEndpoint: new("https://www.example.com/"),
+				ClientID:      new("3f1c0f7d9a"),
+				ClientSecret:  new("a secret"),
 				Scopes:        []string{"openid"},
 			},
 		},
-		StatePolicy: writ.Ptr(writ.StatePolicyActivate),
-	}, nil)
+		StatePolicy: new(writ.StatePolicyActivate),
+	})
 }
 
 // GetSMTPProvider: Reads a provider.
 func GetSMTPProvider(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMTPProviders.GetSMTPProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
+	return client.SMTPProviders.GetSMTPProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // DeleteSMTPProvider: Deletes a provider, where it is defined.
 func DeleteSMTPProvider(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMTPProviders.DeleteSMTPProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
+	return client.SMTPProviders.DeleteSMTPProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // SearchSMTPProviders: Searches providers: those of the context, those that it inherits, and those of contexts below it that the caller may read.
@@ -1849,7 +1811,7 @@ func SearchSMTPProviders(ctx context.Context, client *writ.Client) (any, error) 
 		{
 			InIDs: &writ.InIDsFilter{
 				IDs:    []string{"019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"},
-				Method: writ.Ptr(writ.ListFilterMethodIn),
+				Method: writ.ListFilterMethodIn,
 			},
 		},
 	}, &writ.SearchSMTPProvidersParams{Limit: 10, Asc: true})
@@ -1857,94 +1819,91 @@ func SearchSMTPProviders(ctx context.Context, client *writ.Client) (any, error) 
 
 // ActivateSMTPProvider: Has a context send its e-mails through this provider: it becomes active there, and all others that are active there inactive.
 func ActivateSMTPProvider(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMTPProviders.ActivateSMTPProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
+	return client.SMTPProviders.ActivateSMTPProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // DeactivateSMTPProvider: Has a context not send its e-mails through this provider.
 func DeactivateSMTPProvider(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMTPProviders.DeactivateSMTPProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", nil)
+	return client.SMTPProviders.DeactivateSMTPProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // TestSMTPProvider: Sends one e-mail through this provider, active or not, and answers what came of it.
 func TestSMTPProvider(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMTPProviders.TestSMTPProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.SMTPTest{Recipient: "ada@example.com"}, nil)
+	return client.SMTPProviders.TestSMTPProvider(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.SMTPTest{Recipient: "ada@example.com"})
 }
 
 // RotateSMTPProviderSigningKey: Makes a new key to sign calls to an HTTP endpoint with, where the provider is defined.
 func RotateSMTPProviderSigningKey(ctx context.Context, client *writ.Client) (any, error) {
-	return client.SMTPProviders.RotateSMTPProviderSigningKey(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.SMTPSigningKeyRotation{Overlap: writ.Ptr(writ.Duration(10 * time.Second))}, nil)
+	return client.SMTPProviders.RotateSMTPProviderSigningKey(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.SMTPSigningKeyRotation{Overlap: new(writ.Duration(10 * time.Second))})
 }
 
 // CreateUser: Creates a user in an organization.
 func CreateUser(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Users.CreateUser(ctx, &writ.User{
 		Username: "ada",
-		ID:       writ.Ptr("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
+		ID:       new("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
 		Human: &writ.Human{
 			Profile: &writ.Profile{
-				GivenName:         writ.Ptr("given name"),
-				FamilyName:        writ.Ptr("family name"),
-				NickName:          writ.Ptr("nick name"),
-				DisplayName:       writ.Ptr("display name"),
-				PreferredLanguage: writ.Ptr("de"),
-				MiddleName:        writ.Ptr("middle name"),
-				ProfileURL:        writ.Ptr("https://alice.example.com/about"),
-				PictureURL:        writ.Ptr("https://alice.example.com/face.png"),
-				WebsiteURL:        writ.Ptr("https://alice.example.com"),
-				Gender:            writ.Ptr("gender"),
-				Birthdate:         writ.Ptr("1990-05-17"),
-				Zoneinfo:          writ.Ptr("Europe/Zurich"),
+				GivenName:         "given name",
+				FamilyName:        "family name",
+				NickName:          "nick name",
+				DisplayName:       "display name",
+				PreferredLanguage: "de",
+				MiddleName:        "middle name",
+				ProfileURL:        "https://alice.example.com/about",
+				PictureURL:        "https://alice.example.com/face.png",
+				WebsiteURL:        "https://alice.example.com",
+				Gender:            "gender",
+				Birthdate:         "1990-05-17",
+				Zoneinfo:          "Europe/Zurich",
 			},
-			Email: &writ.Email{Address: "ada@example.com", IsVerified: writ.Ptr(true)},
-			Phone: &writ.Phone{Number: "+41441234567", IsVerified: writ.Ptr(true)},
-			Password: &writ.Password{
-				Plain:          writ.Ptr("correct horse battery staple"),
-				ChangeRequired: writ.Ptr(true),
-			},
+			Email:    &writ.Email{Address: "ada@example.com", IsVerified: true},
+			Phone:    &writ.Phone{Number: "+41441234567", IsVerified: true},
+			Password: &writ.Password{Plain: new("correct horse battery staple"), ChangeRequired: true},
 			Address: &writ.Address{
-				StreetAddress: writ.Ptr("street address"),
-				Locality:      writ.Ptr("locality"),
-				Region:        writ.Ptr("region"),
-				PostalCode:    writ.Ptr("postal code"),
-				Country:       writ.Ptr("country"),
+				StreetAddress: "street address",
+				Locality:      "locality",
+				Region:        "region",
+				PostalCode:    "postal code",
+				Country:       "country",
 			},
 		},
-		SchemaID: writ.Ptr("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
+		SchemaID: new("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
 		Data:     map[string]any{},
-	}, nil)
+	})
 }
 
 // PatchUser: Changes the fields of a user that are present.
 func PatchUser(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Users.PatchUser(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PatchUser{
-		Username: writ.Ptr("ada"),
+		Username: new("ada"),
 		Human: &writ.PatchHuman{
 			Profile: &writ.PatchProfile{
-				GivenName:         writ.Ptr("given name"),
-				FamilyName:        writ.Ptr("family name"),
-				NickName:          writ.Ptr("nick name"),
-				DisplayName:       writ.Ptr("display name"),
-				PreferredLanguage: writ.Ptr("de"),
-				MiddleName:        writ.Ptr("middle name"),
-				ProfileURL:        writ.Ptr("https://alice.example.com/about"),
-				PictureURL:        writ.Ptr("https://alice.example.com/face.png"),
-				WebsiteURL:        writ.Ptr("https://alice.example.com"),
-				Gender:            writ.Ptr("gender"),
-				Birthdate:         writ.Ptr("1990-05-17"),
-				Zoneinfo:          writ.Ptr("Europe/Zurich"),
+				GivenName:         new("given name"),
+				FamilyName:        new("family name"),
+				NickName:          new("nick name"),
+				DisplayName:       new("display name"),
+				PreferredLanguage: new("de"),
+				MiddleName:        new("middle name"),
+				ProfileURL:        new("https://alice.example.com/about"),
+				PictureURL:        new("https://alice.example.com/face.png"),
+				WebsiteURL:        new("https://alice.example.com"),
+				Gender:            new("gender"),
+				Birthdate:         new("1990-05-17"),
+				Zoneinfo:          new("Europe/Zurich"),
 			},
-			Email:                  &writ.PatchEmail{Address: writ.Ptr("ada@example.com"), IsVerified: writ.Ptr(true)},
-			Phone:                  &writ.PatchPhone{Number: writ.Ptr("+41441234567"), IsVerified: writ.Ptr(true)},
-			PasswordChangeRequired: writ.Ptr(true),
+			Email:                  &writ.PatchEmail{Address: new("ada@example.com"), IsVerified: new(true)},
+			Phone:                  &writ.PatchPhone{Number: new("+41441234567"), IsVerified: new(true)},
+			PasswordChangeRequired: new(true),
 			Address: &writ.PatchAddress{
-				StreetAddress: writ.Ptr("street address"),
-				Locality:      writ.Ptr("locality"),
-				Region:        writ.Ptr("region"),
-				PostalCode:    writ.Ptr("postal code"),
-				Country:       writ.Ptr("country"),
+				StreetAddress: new("street address"),
+				Locality:      new("locality"),
+				Region:        new("region"),
+				PostalCode:    new("postal code"),
+				Country:       new("country"),
 			},
 		},
-		SchemaID: writ.Ptr("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
+		SchemaID: new("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"),
 		Data:     map[string]any{},
 	})
 }
@@ -1965,7 +1924,7 @@ func SearchUsers(ctx context.Context, client *writ.Client) (any, error) {
 		{
 			InIDs: &writ.InIDsFilter{
 				IDs:    []string{"019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"},
-				Method: writ.Ptr(writ.ListFilterMethodIn),
+				Method: writ.ListFilterMethodIn,
 			},
 		},
 	}, &writ.SearchUsersParams{Limit: 10, Asc: true})
@@ -1994,9 +1953,9 @@ func UnlockUser(ctx context.Context, client *writ.Client) (any, error) {
 // SetPassword: Sets the password of a human.
 func SetPassword(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Users.SetPassword(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.SetPassword{
-		Plain:           writ.Ptr("correct horse battery staple"),
-		ChangeRequired:  writ.Ptr(true),
-		CurrentPassword: writ.Ptr("current password"),
+		Plain:           new("correct horse battery staple"),
+		ChangeRequired:  true,
+		CurrentPassword: new("current password"),
 	})
 }
 
@@ -2014,10 +1973,7 @@ func DeleteUserMetadata(ctx context.Context, client *writ.Client) (any, error) {
 func SearchUserMetadata(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Users.SearchUserMetadata(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", []writ.UserMetadataSearchFilter{
 		{
-			Key: &writ.TextFilter{
-				Text:   writ.Ptr("text"),
-				Method: writ.Ptr(writ.TextFilterMethodEqualsIgnoreCase),
-			},
+			Key: &writ.TextFilter{Text: "text", Method: writ.TextFilterMethodEqualsIgnoreCase},
 		},
 	}, &writ.SearchUserMetadataParams{Limit: 10, Asc: true})
 }
@@ -2025,8 +1981,8 @@ func SearchUserMetadata(ctx context.Context, client *writ.Client) (any, error) {
 // CreatePersonalAccessToken: Creates a personal access token of a service user.
 func CreatePersonalAccessToken(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Users.CreatePersonalAccessToken(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.PersonalAccessToken{
-		Name:           writ.Ptr("Audit log"),
-		ExpirationDate: writ.Ptr(writ.MustTime("2030-01-31T12:00:00Z")),
+		Name:           new("Audit log"),
+		ExpirationDate: new(writ.MustTime("2030-01-31T12:00:00Z")),
 	})
 }
 
@@ -2041,7 +1997,7 @@ func SearchPersonalAccessTokens(ctx context.Context, client *writ.Client) (any, 
 		{
 			InIDs: &writ.InIDsFilter{
 				IDs:    []string{"019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"},
-				Method: writ.Ptr(writ.ListFilterMethodIn),
+				Method: writ.ListFilterMethodIn,
 			},
 		},
 	}, &writ.SearchPersonalAccessTokensParams{Limit: 10, Asc: true})
@@ -2050,9 +2006,9 @@ func SearchPersonalAccessTokens(ctx context.Context, client *writ.Client) (any, 
 // CreateMachineKey: Gives a service user a key to prove its identity with.
 func CreateMachineKey(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Users.CreateMachineKey(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.MachineKey{
-		ExpirationDate: writ.Ptr(writ.MustTime("2030-01-31T12:00:00Z")),
-		PublicKey:      writ.Ptr("-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n"),
-		Type:           writ.Ptr(writ.MachineKeyTypeRSA2048),
+		ExpirationDate: new(writ.MustTime("2030-01-31T12:00:00Z")),
+		PublicKey:      new("-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n"),
+		Type:           writ.MachineKeyTypeRSA2048,
 	})
 }
 
@@ -2067,7 +2023,7 @@ func SearchMachineKeys(ctx context.Context, client *writ.Client) (any, error) {
 		{
 			InIDs: &writ.InIDsFilter{
 				IDs:    []string{"019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42"},
-				Method: writ.Ptr(writ.ListFilterMethodIn),
+				Method: writ.ListFilterMethodIn,
 			},
 		},
 	}, &writ.SearchMachineKeysParams{Limit: 10, Asc: true})
@@ -2075,7 +2031,7 @@ func SearchMachineKeys(ctx context.Context, client *writ.Client) (any, error) {
 
 // SetClientSecret: Gives a service user a new client secret, which is shown once.
 func SetClientSecret(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Users.SetClientSecret(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.ClientSecret{Overlap: writ.Ptr(writ.Duration(10 * time.Second))})
+	return client.Users.SetClientSecret(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.ClientSecret{Overlap: new(writ.Duration(10 * time.Second))})
 }
 
 // DeleteClientSecret: Takes the client secrets from a service user.
@@ -2097,9 +2053,9 @@ func RevokeUserConsent(ctx context.Context, client *writ.Client) (any, error) {
 func ExportData(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Administration.ExportData(ctx, &writ.ExportRequest{
 		OrgIDs:         []string{},
-		WithPasswords:  writ.Ptr(true),
-		Timeout:        writ.Ptr("10m"),
-		ResponseOutput: writ.Ptr(true),
+		WithPasswords:  new(true),
+		Timeout:        new("10m"),
+		ResponseOutput: new(true),
 	})
 }
 
@@ -2107,17 +2063,17 @@ func ExportData(ctx context.Context, client *writ.Client) (any, error) {
 func StartExportData(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Administration.StartExportData(ctx, &writ.ExportRequest{
 		OrgIDs:         []string{},
-		WithPasswords:  writ.Ptr(true),
-		Timeout:        writ.Ptr("10m"),
-		ResponseOutput: writ.Ptr(true),
+		WithPasswords:  new(true),
+		Timeout:        new("10m"),
+		ResponseOutput: new(true),
 	})
 }
 
 // ImportData: Imports organizations.
 func ImportData(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Administration.ImportData(ctx, &writ.ImportRequest{
-		Timeout:    writ.Ptr("10m"),
-		DryRun:     writ.Ptr(true),
+		Timeout:    new("10m"),
+		DryRun:     new(true),
 		DataOrgsv1: map[string]any{"version": 1, "organizations": []any{map[string]any{"id": "o1", "name": "Acme"}}},
 	})
 }
@@ -2125,8 +2081,8 @@ func ImportData(ctx context.Context, client *writ.Client) (any, error) {
 // StartImportData: Is like the call before, but does not wait: the answer is the operation, which goes on by itself.
 func StartImportData(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Administration.StartImportData(ctx, &writ.ImportRequest{
-		Timeout:    writ.Ptr("10m"),
-		DryRun:     writ.Ptr(true),
+		Timeout:    new("10m"),
+		DryRun:     new(true),
 		DataOrgsv1: map[string]any{"version": 1, "organizations": []any{map[string]any{"id": "o1", "name": "Acme"}}},
 	})
 }
@@ -2153,7 +2109,7 @@ func GetConfiguration(ctx context.Context, client *writ.Client) (any, error) {
 
 // Token: Issues tokens.
 func Token(ctx context.Context, client *writ.Client) (any, error) {
-	return client.OAuth.Token(ctx, &writ.TokenRequest{GrantType: "client_credentials", Scope: writ.Ptr("openid")})
+	return client.OAuth.Token(ctx, &writ.TokenRequest{GrantType: "client_credentials", Scope: new("openid")})
 }
 
 // Introspect: Tells whether an access token is active, and what it is.

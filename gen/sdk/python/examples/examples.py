@@ -918,7 +918,7 @@ def set_system_features(client: Client) -> SetSystemFeaturesReply:
 
 
 def reset_system_features(client: Client) -> ResetSystemFeaturesReply:
-    """Resets all flags of the installation to their default, off."""
+    """Resets all flags of the installation to their defaults."""
     return client.features.reset_system_features()
 
 

@@ -371,7 +371,7 @@ export async function setSystemFeatures(client: WritClient) {
   });
 }
 
-/** Resets all flags of the installation to their default, off. */
+/** Resets all flags of the installation to their defaults. */
 export async function resetSystemFeatures(client: WritClient) {
   return await client.features.resetSystemFeatures();
 }

@@ -149,6 +149,7 @@ export type Reason = Open<
   | "TOO_DEEP"
   | "TOO_MANY_DELIVERIES"
   | "TRANSFERS_RUNNING"
+  | "TRANSFER_SPACE"
   | "UNENCRYPTED_AUTH"
   | "UNKNOWN_FIELD"
   | "UNKNOWN_ROLE"

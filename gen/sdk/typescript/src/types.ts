@@ -1632,9 +1632,9 @@ export interface FeatureFlag {
 
 /** Features holds all flags as they apply. */
 export interface Features {
-  /** The resource services under /resources/v3alpha. */
+  /** The resource services under /resources/v3alpha; on by default. */
   multitenancyResourcesApi: FeatureFlag;
-  /** The settings services under /settings/v3alpha. */
+  /** The settings services under /settings/v3alpha; on by default. */
   multitenancySettings: FeatureFlag;
   /** The token exchange grant. */
   oidcTokenExchange: FeatureFlag;
@@ -2879,6 +2879,8 @@ export interface ImportReport {
   totalNotCarried: Int64;
   /** Members of the file that are not known, and so were ignored; at most 1000 of them. */
   ignored: string[];
+  /** The organizations of the outcomes that are there, or would be; at most 1000 of them. */
+  organizations: ImportedOrganization[];
 }
 
 /** ImportRequest */
@@ -2897,6 +2899,20 @@ export interface ImportRequest {
   data_orgsv1_s3?: S3Object;
   /** Whether it runs by itself: the answer is an operation. */
   async?: boolean;
+}
+
+/** ImportedOrganization is what people have to know of an organization to sign in. */
+export interface ImportedOrganization {
+  /** The organization. */
+  id: string;
+  /** Its name. */
+  name: string;
+  /**
+   * Its primary domain: a login name is a username, an @ and this. A username alone will do where nobody else
+   * in the instance has it, or where the organization is the default of the instance, and so will a verified
+   * address.
+   */
+  primaryDomain: string;
 }
 
 /** InConditionsFilter is met by the executions of a list of conditions. */
@@ -5967,7 +5983,9 @@ export interface SigningKeyRotation {
 
 /** Source is the level that decided a flag. A server that is newer than this package may answer others. */
 export const Source = {
-  /** Nobody decided: the default, off. */
+  /**
+   * Nobody decided: the default, which is on for the resource and settings services and off for the others.
+   */
   UNSPECIFIED: "SOURCE_UNSPECIFIED",
   /** The installation. */
   SYSTEM: "SOURCE_SYSTEM",

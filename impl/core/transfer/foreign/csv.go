@@ -67,6 +67,16 @@ func (c *table) header() error {
 		}
 		c.columns[strings.Clone(name)] = i
 	}
+	for name, with := range map[string]string{"external_id": "id", "email_verified": "email", "phone_verified": "phone"} {
+		_, is := c.columns[name]
+		_, has := c.columns[with]
+		switch {
+		case is && with == "id" && has:
+			c.Lost("column", name, "a user has one ID, which is that of the column id where it has one")
+		case is && with != "id" && !has:
+			c.Lost("column", name, "without a column "+with+" it says nothing")
+		}
+	}
 	for _, name := range []string{"username", "email"} {
 		if _, ok := c.columns[name]; ok {
 			return nil

@@ -29,7 +29,7 @@ const (
 type operation struct {
 	verb, path string
 	args       []string // of the path
-	params     []param
+	takes      string   // the type of its parameters
 	body, form any
 	repeatable bool
 	auth       authentication
@@ -44,7 +44,12 @@ type param struct {
 func call[T any](ctx context.Context, c *Client, o operation, opts []CallOption) (*T, error) {
 	s := &settings{timeout: c.config.Timeout, retries: c.config.Retries, header: http.Header{}, id: c.config.ClientID, secret: c.config.ClientSecret}
 	for _, option := range opts {
-		option(s)
+		if option != nil {
+			option.apply(s)
+		}
+	}
+	if s.paramsOf != "" && s.paramsOf != o.takes {
+		return nil, fmt.Errorf("writ: %s %s takes no %s", o.verb, o.path, s.paramsOf)
 	}
 	if s.timeout > 0 {
 		var cancel context.CancelFunc
@@ -197,7 +202,7 @@ func (c *Client) request(ctx context.Context, o operation, s *settings) (*http.R
 	if header == nil {
 		header = http.Header{}
 	}
-	for _, p := range o.params {
+	for _, p := range s.params {
 		if text := p.text(); text != "" && p.in == "header" {
 			header.Set(p.name, text)
 		} else if text != "" {

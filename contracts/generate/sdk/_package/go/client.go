@@ -91,10 +91,18 @@ func New(config Config) (*Client, error) {
 // BaseURL is where the server is.
 func (c *Client) BaseURL() string { return c.base }
 
-// CallOption changes a single call.
-type CallOption func(*settings)
+// CallOption is told to a single call, after what is in its path and its body: how to make
+// it ([Timeout], [Retries], …), and the parameters of its query (&[SearchUsersParams]{Asc: true}).
+// Of two that say the same the later one holds.
+type CallOption interface{ apply(*settings) }
+
+type option func(*settings)
+
+func (o option) apply(s *settings) { o(s) }
 
 type settings struct {
+	params     []param
+	paramsOf   string // the type that they came in
 	timeout    time.Duration
 	retries    int
 	header     http.Header
@@ -104,21 +112,23 @@ type settings struct {
 }
 
 // Timeout bounds the call with all its attempts and waits.
-func Timeout(limit time.Duration) CallOption { return func(s *settings) { s.timeout = limit } }
+func Timeout(limit time.Duration) CallOption { return option(func(s *settings) { s.timeout = limit }) }
 
 // Retries says how many further attempts there may be; 0 is none.
-func Retries(n int) CallOption { return func(s *settings) { s.retries = n } }
+func Retries(n int) CallOption { return option(func(s *settings) { s.retries = n }) }
 
 // Header is sent along.
-func Header(name, value string) CallOption { return func(s *settings) { s.header.Set(name, value) } }
+func Header(name, value string) CallOption {
+	return option(func(s *settings) { s.header.Set(name, value) })
+}
 
 // Repeatable says that the call may be repeated when its answer was lost, although it may
 // have happened: otherwise only reads, PUT and DELETE are.
-func Repeatable() CallOption { return func(s *settings) { s.repeatable = true } }
+func Repeatable() CallOption { return option(func(s *settings) { s.repeatable = true }) }
 
 // AsClient authenticates a call of client.OAuth. A public client has no secret.
 func AsClient(id, secret string) CallOption {
-	return func(s *settings) { s.id, s.secret = id, secret }
+	return option(func(s *settings) { s.id, s.secret = id, secret })
 }
 
 // Answer is what a call was answered with.
@@ -130,4 +140,4 @@ type Answer struct {
 }
 
 // Into keeps the answer of a call.
-func Into(answer *Answer) CallOption { return func(s *settings) { s.answer = answer } }
+func Into(answer *Answer) CallOption { return option(func(s *settings) { s.answer = answer }) }

@@ -32,7 +32,8 @@ const (
 type Source int32
 
 const (
-	// Nobody decided: the default, off.
+	// Nobody decided: the default, which is on for the resource and settings services and off
+	// for the others.
 	Source_SOURCE_UNSPECIFIED Source = 0
 	// The installation.
 	Source_SOURCE_SYSTEM Source = 2
@@ -139,9 +140,9 @@ func (x *FeatureFlag) GetSource() Source {
 // Features holds all flags as they apply.
 type Features struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The resource services under /resources/v3alpha.
+	// The resource services under /resources/v3alpha; on by default.
 	MultitenancyResourcesApi *FeatureFlag `protobuf:"bytes,1,opt,name=multitenancy_resources_api,json=multitenancyResourcesApi,proto3" json:"multitenancy_resources_api,omitempty"`
-	// The settings services under /settings/v3alpha.
+	// The settings services under /settings/v3alpha; on by default.
 	MultitenancySettings *FeatureFlag `protobuf:"bytes,2,opt,name=multitenancy_settings,json=multitenancySettings,proto3" json:"multitenancy_settings,omitempty"`
 	// The token exchange grant.
 	OidcTokenExchange *FeatureFlag `protobuf:"bytes,3,opt,name=oidc_token_exchange,json=oidcTokenExchange,proto3" json:"oidc_token_exchange,omitempty"`

@@ -41,7 +41,7 @@ type ServiceFeaturesClient interface {
 	// Sets the flags that are present, for all instances that do not decide
 	// themselves.
 	SetSystemFeatures(ctx context.Context, in *SetSystemFeaturesRequest, opts ...grpc.CallOption) (*SetSystemFeaturesResponse, error)
-	// Resets all flags of the installation to their default, off.
+	// Resets all flags of the installation to their defaults.
 	ResetSystemFeatures(ctx context.Context, in *ResetSystemFeaturesRequest, opts ...grpc.CallOption) (*ResetSystemFeaturesResponse, error)
 	// Reads the flags as they apply to the instance, each with its source.
 	GetInstanceFeatures(ctx context.Context, in *GetInstanceFeaturesRequest, opts ...grpc.CallOption) (*GetInstanceFeaturesResponse, error)
@@ -130,7 +130,7 @@ type ServiceFeaturesServer interface {
 	// Sets the flags that are present, for all instances that do not decide
 	// themselves.
 	SetSystemFeatures(context.Context, *SetSystemFeaturesRequest) (*SetSystemFeaturesResponse, error)
-	// Resets all flags of the installation to their default, off.
+	// Resets all flags of the installation to their defaults.
 	ResetSystemFeatures(context.Context, *ResetSystemFeaturesRequest) (*ResetSystemFeaturesResponse, error)
 	// Reads the flags as they apply to the instance, each with its source.
 	GetInstanceFeatures(context.Context, *GetInstanceFeaturesRequest) (*GetInstanceFeaturesResponse, error)

@@ -527,6 +527,14 @@ var file_writ_policy_v1_policy_proto_extTypes = []protoimpl.ExtensionInfo{
 		Tag:           "varint,50205,opt,name=json",
 		Filename:      "writ/policy/v1/policy.proto",
 	},
+	{
+		ExtendedType:  (*descriptorpb.EnumValueOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         50220,
+		Name:          "writ.policy.v1.on_by_default",
+		Tag:           "varint,50220,opt,name=on_by_default",
+		Filename:      "writ/policy/v1/policy.proto",
+	},
 }
 
 // Extension fields to descriptorpb.MethodOptions.
@@ -573,6 +581,14 @@ var (
 	E_Json = &file_writ_policy_v1_policy_proto_extTypes[5]
 )
 
+// Extension fields to descriptorpb.EnumValueOptions.
+var (
+	// The feature is on where neither the instance nor the system decided.
+	//
+	// optional bool on_by_default = 50220;
+	E_OnByDefault = &file_writ_policy_v1_policy_proto_extTypes[6]
+)
+
 var File_writ_policy_v1_policy_proto protoreflect.FileDescriptor
 
 const file_writ_policy_v1_policy_proto_rawDesc = "" +
@@ -609,11 +625,11 @@ const file_writ_policy_v1_policy_proto_rawDesc = "" +
 	"\x11REFUSAL_NOT_FOUND\x10\x01\x12\x1a\n" +
 	"\x16REFUSAL_ALREADY_EXISTS\x10\x02\x12\x18\n" +
 	"\x14REFUSAL_PRECONDITION\x10\x03\x12\x1d\n" +
-	"\x19REFUSAL_PERMISSION_DENIED\x10\x04*\xa7\x01\n" +
+	"\x19REFUSAL_PERMISSION_DENIED\x10\x04*\xb3\x01\n" +
 	"\aFeature\x12\x17\n" +
-	"\x13FEATURE_UNSPECIFIED\x10\x00\x12&\n" +
-	"\"FEATURE_MULTITENANCY_RESOURCES_API\x10\x01\x12!\n" +
-	"\x1dFEATURE_MULTITENANCY_SETTINGS\x10\x02\x12\x1f\n" +
+	"\x13FEATURE_UNSPECIFIED\x10\x00\x12,\n" +
+	"\"FEATURE_MULTITENANCY_RESOURCES_API\x10\x01\x1a\x04\xe0\xc2\x18\x01\x12'\n" +
+	"\x1dFEATURE_MULTITENANCY_SETTINGS\x10\x02\x1a\x04\xe0\xc2\x18\x01\x12\x1f\n" +
 	"\x1bFEATURE_OIDC_TOKEN_EXCHANGE\x10\x03\x12\x17\n" +
 	"\x13FEATURE_USER_SCHEMA\x10\x04:Y\n" +
 	"\toperation\x12\x1e.google.protobuf.MethodOptions\x18\x99\x88\x03 \x01(\v2\x19.writ.policy.v1.OperationR\toperation:L\n" +
@@ -621,7 +637,8 @@ const file_writ_policy_v1_policy_proto_rawDesc = "" +
 	"\x05event\x12\x1f.google.protobuf.MessageOptions\x18\x9a\x88\x03 \x01(\v2\x15.writ.policy.v1.EventR\x05event:W\n" +
 	"\bfunction\x12\x1f.google.protobuf.MessageOptions\x18\x9b\x88\x03 \x01(\v2\x18.writ.policy.v1.FunctionR\bfunction:7\n" +
 	"\x06secret\x12\x1d.google.protobuf.FieldOptions\x18\x9c\x88\x03 \x01(\bR\x06secret:3\n" +
-	"\x04json\x12\x1d.google.protobuf.FieldOptions\x18\x9d\x88\x03 \x01(\bR\x04jsonB;Z9github.com/writ-id/writ/gen/proto/writ/policy/v1;policyv1b\x06proto3"
+	"\x04json\x12\x1d.google.protobuf.FieldOptions\x18\x9d\x88\x03 \x01(\bR\x04json:G\n" +
+	"\ron_by_default\x12!.google.protobuf.EnumValueOptions\x18\xac\x88\x03 \x01(\bR\vonByDefaultB;Z9github.com/writ-id/writ/gen/proto/writ/policy/v1;policyv1b\x06proto3"
 
 var (
 	file_writ_policy_v1_policy_proto_rawDescOnce sync.Once
@@ -638,17 +655,18 @@ func file_writ_policy_v1_policy_proto_rawDescGZIP() []byte {
 var file_writ_policy_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_writ_policy_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_writ_policy_v1_policy_proto_goTypes = []any{
-	(Reach)(0),                          // 0: writ.policy.v1.Reach
-	(Level)(0),                          // 1: writ.policy.v1.Level
-	(Refusal)(0),                        // 2: writ.policy.v1.Refusal
-	(Feature)(0),                        // 3: writ.policy.v1.Feature
-	(*Operation)(nil),                   // 4: writ.policy.v1.Operation
-	(*Event)(nil),                       // 5: writ.policy.v1.Event
-	(*Function)(nil),                    // 6: writ.policy.v1.Function
-	(*descriptorpb.MethodOptions)(nil),  // 7: google.protobuf.MethodOptions
-	(*descriptorpb.ServiceOptions)(nil), // 8: google.protobuf.ServiceOptions
-	(*descriptorpb.MessageOptions)(nil), // 9: google.protobuf.MessageOptions
-	(*descriptorpb.FieldOptions)(nil),   // 10: google.protobuf.FieldOptions
+	(Reach)(0),                            // 0: writ.policy.v1.Reach
+	(Level)(0),                            // 1: writ.policy.v1.Level
+	(Refusal)(0),                          // 2: writ.policy.v1.Refusal
+	(Feature)(0),                          // 3: writ.policy.v1.Feature
+	(*Operation)(nil),                     // 4: writ.policy.v1.Operation
+	(*Event)(nil),                         // 5: writ.policy.v1.Event
+	(*Function)(nil),                      // 6: writ.policy.v1.Function
+	(*descriptorpb.MethodOptions)(nil),    // 7: google.protobuf.MethodOptions
+	(*descriptorpb.ServiceOptions)(nil),   // 8: google.protobuf.ServiceOptions
+	(*descriptorpb.MessageOptions)(nil),   // 9: google.protobuf.MessageOptions
+	(*descriptorpb.FieldOptions)(nil),     // 10: google.protobuf.FieldOptions
+	(*descriptorpb.EnumValueOptions)(nil), // 11: google.protobuf.EnumValueOptions
 }
 var file_writ_policy_v1_policy_proto_depIdxs = []int32{
 	3,  // 0: writ.policy.v1.Operation.feature:type_name -> writ.policy.v1.Feature
@@ -661,13 +679,14 @@ var file_writ_policy_v1_policy_proto_depIdxs = []int32{
 	9,  // 7: writ.policy.v1.function:extendee -> google.protobuf.MessageOptions
 	10, // 8: writ.policy.v1.secret:extendee -> google.protobuf.FieldOptions
 	10, // 9: writ.policy.v1.json:extendee -> google.protobuf.FieldOptions
-	4,  // 10: writ.policy.v1.operation:type_name -> writ.policy.v1.Operation
-	5,  // 11: writ.policy.v1.event:type_name -> writ.policy.v1.Event
-	6,  // 12: writ.policy.v1.function:type_name -> writ.policy.v1.Function
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	10, // [10:13] is the sub-list for extension type_name
-	4,  // [4:10] is the sub-list for extension extendee
+	11, // 10: writ.policy.v1.on_by_default:extendee -> google.protobuf.EnumValueOptions
+	4,  // 11: writ.policy.v1.operation:type_name -> writ.policy.v1.Operation
+	5,  // 12: writ.policy.v1.event:type_name -> writ.policy.v1.Event
+	6,  // 13: writ.policy.v1.function:type_name -> writ.policy.v1.Function
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	11, // [11:14] is the sub-list for extension type_name
+	4,  // [4:11] is the sub-list for extension extendee
 	0,  // [0:4] is the sub-list for field type_name
 }
 
@@ -683,7 +702,7 @@ func file_writ_policy_v1_policy_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_policy_v1_policy_proto_rawDesc), len(file_writ_policy_v1_policy_proto_rawDesc)),
 			NumEnums:      4,
 			NumMessages:   3,
-			NumExtensions: 6,
+			NumExtensions: 7,
 			NumServices:   0,
 		},
 		GoTypes:           file_writ_policy_v1_policy_proto_goTypes,

@@ -579,7 +579,9 @@ type ImportReport struct {
 	// How many that are.
 	TotalNotCarried uint64 `protobuf:"varint,5,opt,name=total_not_carried,json=totalNotCarried,proto3" json:"total_not_carried,omitempty"`
 	// Members of the file that are not known, and so were ignored; at most 1000 of them.
-	Ignored       []string `protobuf:"bytes,6,rep,name=ignored,proto3" json:"ignored,omitempty"`
+	Ignored []string `protobuf:"bytes,6,rep,name=ignored,proto3" json:"ignored,omitempty"`
+	// The organizations of the outcomes that are there, or would be; at most 1000 of them.
+	Organizations []*ImportedOrganization `protobuf:"bytes,7,rep,name=organizations,proto3" json:"organizations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -656,6 +658,79 @@ func (x *ImportReport) GetIgnored() []string {
 	return nil
 }
 
+func (x *ImportReport) GetOrganizations() []*ImportedOrganization {
+	if x != nil {
+		return x.Organizations
+	}
+	return nil
+}
+
+// ImportedOrganization is what people have to know of an organization to sign in.
+type ImportedOrganization struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The organization.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Its name.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Its primary domain: a login name is a username, an @ and this. A username alone will do where nobody
+	// else in the instance has it, or where the organization is the default of the instance, and so will
+	// a verified address.
+	PrimaryDomain string `protobuf:"bytes,3,opt,name=primary_domain,json=primaryDomain,proto3" json:"primary_domain,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportedOrganization) Reset() {
+	*x = ImportedOrganization{}
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportedOrganization) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportedOrganization) ProtoMessage() {}
+
+func (x *ImportedOrganization) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportedOrganization.ProtoReflect.Descriptor instead.
+func (*ImportedOrganization) Descriptor() ([]byte, []int) {
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ImportedOrganization) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ImportedOrganization) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ImportedOrganization) GetPrimaryDomain() string {
+	if x != nil {
+		return x.PrimaryDomain
+	}
+	return ""
+}
+
 // Outcome is what became of a kind of things of an organization.
 type Outcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -677,7 +752,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[5]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -689,7 +764,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[5]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -702,7 +777,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{5}
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Outcome) GetOrgId() string {
@@ -766,7 +841,7 @@ type Lost struct {
 
 func (x *Lost) Reset() {
 	*x = Lost{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[6]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -778,7 +853,7 @@ func (x *Lost) String() string {
 func (*Lost) ProtoMessage() {}
 
 func (x *Lost) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[6]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -791,7 +866,7 @@ func (x *Lost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lost.ProtoReflect.Descriptor instead.
 func (*Lost) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{6}
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Lost) GetKind() string {
@@ -863,7 +938,7 @@ type TransferOperation struct {
 
 func (x *TransferOperation) Reset() {
 	*x = TransferOperation{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[7]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -875,7 +950,7 @@ func (x *TransferOperation) String() string {
 func (*TransferOperation) ProtoMessage() {}
 
 func (x *TransferOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[7]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -888,7 +963,7 @@ func (x *TransferOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferOperation.ProtoReflect.Descriptor instead.
 func (*TransferOperation) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{7}
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TransferOperation) GetId() string {
@@ -988,7 +1063,7 @@ type OperationError struct {
 
 func (x *OperationError) Reset() {
 	*x = OperationError{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[8]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1000,7 +1075,7 @@ func (x *OperationError) String() string {
 func (*OperationError) ProtoMessage() {}
 
 func (x *OperationError) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[8]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1013,7 +1088,7 @@ func (x *OperationError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationError.ProtoReflect.Descriptor instead.
 func (*OperationError) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{8}
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *OperationError) GetReason() string {
@@ -1047,7 +1122,7 @@ type TransferOrganization struct {
 
 func (x *TransferOrganization) Reset() {
 	*x = TransferOrganization{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[9]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1059,7 +1134,7 @@ func (x *TransferOrganization) String() string {
 func (*TransferOrganization) ProtoMessage() {}
 
 func (x *TransferOrganization) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[9]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1072,7 +1147,7 @@ func (x *TransferOrganization) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferOrganization.ProtoReflect.Descriptor instead.
 func (*TransferOrganization) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{9}
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TransferOrganization) GetId() string {
@@ -1128,7 +1203,7 @@ type TransferDomain struct {
 
 func (x *TransferDomain) Reset() {
 	*x = TransferDomain{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[10]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1140,7 +1215,7 @@ func (x *TransferDomain) String() string {
 func (*TransferDomain) ProtoMessage() {}
 
 func (x *TransferDomain) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[10]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1153,7 +1228,7 @@ func (x *TransferDomain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferDomain.ProtoReflect.Descriptor instead.
 func (*TransferDomain) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{10}
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *TransferDomain) GetId() string {
@@ -1227,7 +1302,7 @@ type TransferSetting struct {
 
 func (x *TransferSetting) Reset() {
 	*x = TransferSetting{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[11]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1239,7 +1314,7 @@ func (x *TransferSetting) String() string {
 func (*TransferSetting) ProtoMessage() {}
 
 func (x *TransferSetting) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[11]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1252,7 +1327,7 @@ func (x *TransferSetting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferSetting.ProtoReflect.Descriptor instead.
 func (*TransferSetting) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{11}
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TransferSetting) GetOrgId() string {
@@ -1295,7 +1370,7 @@ type TransferSettingImage struct {
 
 func (x *TransferSettingImage) Reset() {
 	*x = TransferSettingImage{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[12]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1307,7 +1382,7 @@ func (x *TransferSettingImage) String() string {
 func (*TransferSettingImage) ProtoMessage() {}
 
 func (x *TransferSettingImage) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[12]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1320,7 +1395,7 @@ func (x *TransferSettingImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferSettingImage.ProtoReflect.Descriptor instead.
 func (*TransferSettingImage) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{12}
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TransferSettingImage) GetOrgId() string {
@@ -1409,7 +1484,7 @@ type TransferIDP struct {
 
 func (x *TransferIDP) Reset() {
 	*x = TransferIDP{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[13]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1421,7 +1496,7 @@ func (x *TransferIDP) String() string {
 func (*TransferIDP) ProtoMessage() {}
 
 func (x *TransferIDP) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[13]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1434,7 +1509,7 @@ func (x *TransferIDP) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferIDP.ProtoReflect.Descriptor instead.
 func (*TransferIDP) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{13}
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TransferIDP) GetId() string {
@@ -1635,7 +1710,7 @@ type TransferSMTPProvider struct {
 
 func (x *TransferSMTPProvider) Reset() {
 	*x = TransferSMTPProvider{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[14]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1647,7 +1722,7 @@ func (x *TransferSMTPProvider) String() string {
 func (*TransferSMTPProvider) ProtoMessage() {}
 
 func (x *TransferSMTPProvider) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[14]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1660,7 +1735,7 @@ func (x *TransferSMTPProvider) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferSMTPProvider.ProtoReflect.Descriptor instead.
 func (*TransferSMTPProvider) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{14}
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TransferSMTPProvider) GetId() string {
@@ -1845,7 +1920,7 @@ type TransferSMSProvider struct {
 
 func (x *TransferSMSProvider) Reset() {
 	*x = TransferSMSProvider{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[15]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1857,7 +1932,7 @@ func (x *TransferSMSProvider) String() string {
 func (*TransferSMSProvider) ProtoMessage() {}
 
 func (x *TransferSMSProvider) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[15]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1870,7 +1945,7 @@ func (x *TransferSMSProvider) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferSMSProvider.ProtoReflect.Descriptor instead.
 func (*TransferSMSProvider) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{15}
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TransferSMSProvider) GetId() string {
@@ -2006,7 +2081,7 @@ type TransferUser struct {
 
 func (x *TransferUser) Reset() {
 	*x = TransferUser{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[16]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2018,7 +2093,7 @@ func (x *TransferUser) String() string {
 func (*TransferUser) ProtoMessage() {}
 
 func (x *TransferUser) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[16]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2031,7 +2106,7 @@ func (x *TransferUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferUser.ProtoReflect.Descriptor instead.
 func (*TransferUser) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{16}
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TransferUser) GetId() string {
@@ -2187,7 +2262,7 @@ type TransferUserMetadata struct {
 
 func (x *TransferUserMetadata) Reset() {
 	*x = TransferUserMetadata{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[17]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2199,7 +2274,7 @@ func (x *TransferUserMetadata) String() string {
 func (*TransferUserMetadata) ProtoMessage() {}
 
 func (x *TransferUserMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[17]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2212,7 +2287,7 @@ func (x *TransferUserMetadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferUserMetadata.ProtoReflect.Descriptor instead.
 func (*TransferUserMetadata) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{17}
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TransferUserMetadata) GetUserId() string {
@@ -2275,7 +2350,7 @@ type TransferAuthenticator struct {
 
 func (x *TransferAuthenticator) Reset() {
 	*x = TransferAuthenticator{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[18]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2287,7 +2362,7 @@ func (x *TransferAuthenticator) String() string {
 func (*TransferAuthenticator) ProtoMessage() {}
 
 func (x *TransferAuthenticator) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[18]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2300,7 +2375,7 @@ func (x *TransferAuthenticator) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferAuthenticator.ProtoReflect.Descriptor instead.
 func (*TransferAuthenticator) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{18}
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TransferAuthenticator) GetId() string {
@@ -2382,7 +2457,7 @@ type TransferIDPLink struct {
 
 func (x *TransferIDPLink) Reset() {
 	*x = TransferIDPLink{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[19]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2394,7 +2469,7 @@ func (x *TransferIDPLink) String() string {
 func (*TransferIDPLink) ProtoMessage() {}
 
 func (x *TransferIDPLink) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[19]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2407,7 +2482,7 @@ func (x *TransferIDPLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferIDPLink.ProtoReflect.Descriptor instead.
 func (*TransferIDPLink) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{19}
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TransferIDPLink) GetId() string {
@@ -2484,7 +2559,7 @@ type TransferProject struct {
 
 func (x *TransferProject) Reset() {
 	*x = TransferProject{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[20]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2496,7 +2571,7 @@ func (x *TransferProject) String() string {
 func (*TransferProject) ProtoMessage() {}
 
 func (x *TransferProject) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[20]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2509,7 +2584,7 @@ func (x *TransferProject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferProject.ProtoReflect.Descriptor instead.
 func (*TransferProject) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{20}
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TransferProject) GetId() string {
@@ -2591,7 +2666,7 @@ type TransferRole struct {
 
 func (x *TransferRole) Reset() {
 	*x = TransferRole{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[21]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2603,7 +2678,7 @@ func (x *TransferRole) String() string {
 func (*TransferRole) ProtoMessage() {}
 
 func (x *TransferRole) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[21]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2616,7 +2691,7 @@ func (x *TransferRole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRole.ProtoReflect.Descriptor instead.
 func (*TransferRole) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{21}
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TransferRole) GetId() string {
@@ -2704,7 +2779,7 @@ type TransferApp struct {
 
 func (x *TransferApp) Reset() {
 	*x = TransferApp{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[22]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2716,7 +2791,7 @@ func (x *TransferApp) String() string {
 func (*TransferApp) ProtoMessage() {}
 
 func (x *TransferApp) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[22]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2729,7 +2804,7 @@ func (x *TransferApp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferApp.ProtoReflect.Descriptor instead.
 func (*TransferApp) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{22}
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TransferApp) GetId() string {
@@ -2868,7 +2943,7 @@ type TransferProjectGrant struct {
 
 func (x *TransferProjectGrant) Reset() {
 	*x = TransferProjectGrant{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[23]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2880,7 +2955,7 @@ func (x *TransferProjectGrant) String() string {
 func (*TransferProjectGrant) ProtoMessage() {}
 
 func (x *TransferProjectGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[23]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2893,7 +2968,7 @@ func (x *TransferProjectGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferProjectGrant.ProtoReflect.Descriptor instead.
 func (*TransferProjectGrant) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{23}
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TransferProjectGrant) GetId() string {
@@ -2970,7 +3045,7 @@ type TransferUserGrant struct {
 
 func (x *TransferUserGrant) Reset() {
 	*x = TransferUserGrant{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[24]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2982,7 +3057,7 @@ func (x *TransferUserGrant) String() string {
 func (*TransferUserGrant) ProtoMessage() {}
 
 func (x *TransferUserGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[24]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2995,7 +3070,7 @@ func (x *TransferUserGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferUserGrant.ProtoReflect.Descriptor instead.
 func (*TransferUserGrant) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{24}
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TransferUserGrant) GetId() string {
@@ -3081,7 +3156,7 @@ type TransferMembership struct {
 
 func (x *TransferMembership) Reset() {
 	*x = TransferMembership{}
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[25]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3093,7 +3168,7 @@ func (x *TransferMembership) String() string {
 func (*TransferMembership) ProtoMessage() {}
 
 func (x *TransferMembership) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[25]
+	mi := &file_writ_transfer_v1_transfer_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3106,7 +3181,7 @@ func (x *TransferMembership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferMembership.ProtoReflect.Descriptor instead.
 func (*TransferMembership) Descriptor() ([]byte, []int) {
-	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{25}
+	return file_writ_transfer_v1_transfer_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TransferMembership) GetId() string {
@@ -3211,7 +3286,7 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x06org_id\x18\x02 \x01(\tR\x05orgId\x12\x14\n" +
 	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x18\n" +
-	"\amessage\x18\x05 \x01(\tR\amessage\"\xfa\x01\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"\xc8\x02\n" +
 	"\fImportReport\x12\x1b\n" +
 	"\timport_id\x18\x01 \x01(\tR\bimportId\x12\x17\n" +
 	"\adry_run\x18\x02 \x01(\bR\x06dryRun\x125\n" +
@@ -3219,7 +3294,12 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\vnot_carried\x18\x04 \x03(\v2\x16.writ.transfer.v1.LostR\n" +
 	"notCarried\x12*\n" +
 	"\x11total_not_carried\x18\x05 \x01(\x04R\x0ftotalNotCarried\x12\x18\n" +
-	"\aignored\x18\x06 \x03(\tR\aignored\"\xa3\x01\n" +
+	"\aignored\x18\x06 \x03(\tR\aignored\x12L\n" +
+	"\rorganizations\x18\a \x03(\v2&.writ.transfer.v1.ImportedOrganizationR\rorganizations\"a\n" +
+	"\x14ImportedOrganization\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12%\n" +
+	"\x0eprimary_domain\x18\x03 \x01(\tR\rprimaryDomain\"\xa3\x01\n" +
 	"\aOutcome\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x18\n" +
@@ -3527,7 +3607,7 @@ func file_writ_transfer_v1_transfer_proto_rawDescGZIP() []byte {
 }
 
 var file_writ_transfer_v1_transfer_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_writ_transfer_v1_transfer_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_writ_transfer_v1_transfer_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_writ_transfer_v1_transfer_proto_goTypes = []any{
 	(OperationType)(0),             // 0: writ.transfer.v1.OperationType
 	(OperationState)(0),            // 1: writ.transfer.v1.OperationState
@@ -3536,119 +3616,121 @@ var file_writ_transfer_v1_transfer_proto_goTypes = []any{
 	(*Carried)(nil),                // 4: writ.transfer.v1.Carried
 	(*Behind)(nil),                 // 5: writ.transfer.v1.Behind
 	(*ImportReport)(nil),           // 6: writ.transfer.v1.ImportReport
-	(*Outcome)(nil),                // 7: writ.transfer.v1.Outcome
-	(*Lost)(nil),                   // 8: writ.transfer.v1.Lost
-	(*TransferOperation)(nil),      // 9: writ.transfer.v1.TransferOperation
-	(*OperationError)(nil),         // 10: writ.transfer.v1.OperationError
-	(*TransferOrganization)(nil),   // 11: writ.transfer.v1.TransferOrganization
-	(*TransferDomain)(nil),         // 12: writ.transfer.v1.TransferDomain
-	(*TransferSetting)(nil),        // 13: writ.transfer.v1.TransferSetting
-	(*TransferSettingImage)(nil),   // 14: writ.transfer.v1.TransferSettingImage
-	(*TransferIDP)(nil),            // 15: writ.transfer.v1.TransferIDP
-	(*TransferSMTPProvider)(nil),   // 16: writ.transfer.v1.TransferSMTPProvider
-	(*TransferSMSProvider)(nil),    // 17: writ.transfer.v1.TransferSMSProvider
-	(*TransferUser)(nil),           // 18: writ.transfer.v1.TransferUser
-	(*TransferUserMetadata)(nil),   // 19: writ.transfer.v1.TransferUserMetadata
-	(*TransferAuthenticator)(nil),  // 20: writ.transfer.v1.TransferAuthenticator
-	(*TransferIDPLink)(nil),        // 21: writ.transfer.v1.TransferIDPLink
-	(*TransferProject)(nil),        // 22: writ.transfer.v1.TransferProject
-	(*TransferRole)(nil),           // 23: writ.transfer.v1.TransferRole
-	(*TransferApp)(nil),            // 24: writ.transfer.v1.TransferApp
-	(*TransferProjectGrant)(nil),   // 25: writ.transfer.v1.TransferProjectGrant
-	(*TransferUserGrant)(nil),      // 26: writ.transfer.v1.TransferUserGrant
-	(*TransferMembership)(nil),     // 27: writ.transfer.v1.TransferMembership
-	(*timestamppb.Timestamp)(nil),  // 28: google.protobuf.Timestamp
-	(v3alpha.EffectiveState)(0),    // 29: writ.object.v3alpha.EffectiveState
-	(v3alpha1.ValidationType)(0),   // 30: writ.domain.v3alpha.ValidationType
-	(*structpb.Struct)(nil),        // 31: google.protobuf.Struct
-	(v3alpha2.ProviderType)(0),     // 32: writ.idp.v3alpha.ProviderType
-	(v3alpha.StatePolicy)(0),       // 33: writ.object.v3alpha.StatePolicy
-	(*v3alpha2.Options)(nil),       // 34: writ.idp.v3alpha.Options
-	(v3alpha3.TLSMode)(0),          // 35: writ.smtp.v3alpha.TLSMode
-	(v3alpha3.AuthMechanism)(0),    // 36: writ.smtp.v3alpha.AuthMechanism
-	(*v3alpha4.Human)(nil),         // 37: writ.user.v3alpha.Human
-	(*v3alpha4.Service)(nil),       // 38: writ.user.v3alpha.Service
-	(v3alpha4.UserState)(0),        // 39: writ.user.v3alpha.UserState
-	(v3alpha5.SecondFactorType)(0), // 40: writ.authenticator.v3alpha.SecondFactorType
-	(*v3alpha6.OIDCConfig)(nil),    // 41: writ.app.v3alpha.OIDCConfig
-	(*v3alpha6.APIConfig)(nil),     // 42: writ.app.v3alpha.APIConfig
-	(v3alpha7.MembershipLevel)(0),  // 43: writ.membership.v3alpha.MembershipLevel
+	(*ImportedOrganization)(nil),   // 7: writ.transfer.v1.ImportedOrganization
+	(*Outcome)(nil),                // 8: writ.transfer.v1.Outcome
+	(*Lost)(nil),                   // 9: writ.transfer.v1.Lost
+	(*TransferOperation)(nil),      // 10: writ.transfer.v1.TransferOperation
+	(*OperationError)(nil),         // 11: writ.transfer.v1.OperationError
+	(*TransferOrganization)(nil),   // 12: writ.transfer.v1.TransferOrganization
+	(*TransferDomain)(nil),         // 13: writ.transfer.v1.TransferDomain
+	(*TransferSetting)(nil),        // 14: writ.transfer.v1.TransferSetting
+	(*TransferSettingImage)(nil),   // 15: writ.transfer.v1.TransferSettingImage
+	(*TransferIDP)(nil),            // 16: writ.transfer.v1.TransferIDP
+	(*TransferSMTPProvider)(nil),   // 17: writ.transfer.v1.TransferSMTPProvider
+	(*TransferSMSProvider)(nil),    // 18: writ.transfer.v1.TransferSMSProvider
+	(*TransferUser)(nil),           // 19: writ.transfer.v1.TransferUser
+	(*TransferUserMetadata)(nil),   // 20: writ.transfer.v1.TransferUserMetadata
+	(*TransferAuthenticator)(nil),  // 21: writ.transfer.v1.TransferAuthenticator
+	(*TransferIDPLink)(nil),        // 22: writ.transfer.v1.TransferIDPLink
+	(*TransferProject)(nil),        // 23: writ.transfer.v1.TransferProject
+	(*TransferRole)(nil),           // 24: writ.transfer.v1.TransferRole
+	(*TransferApp)(nil),            // 25: writ.transfer.v1.TransferApp
+	(*TransferProjectGrant)(nil),   // 26: writ.transfer.v1.TransferProjectGrant
+	(*TransferUserGrant)(nil),      // 27: writ.transfer.v1.TransferUserGrant
+	(*TransferMembership)(nil),     // 28: writ.transfer.v1.TransferMembership
+	(*timestamppb.Timestamp)(nil),  // 29: google.protobuf.Timestamp
+	(v3alpha.EffectiveState)(0),    // 30: writ.object.v3alpha.EffectiveState
+	(v3alpha1.ValidationType)(0),   // 31: writ.domain.v3alpha.ValidationType
+	(*structpb.Struct)(nil),        // 32: google.protobuf.Struct
+	(v3alpha2.ProviderType)(0),     // 33: writ.idp.v3alpha.ProviderType
+	(v3alpha.StatePolicy)(0),       // 34: writ.object.v3alpha.StatePolicy
+	(*v3alpha2.Options)(nil),       // 35: writ.idp.v3alpha.Options
+	(v3alpha3.TLSMode)(0),          // 36: writ.smtp.v3alpha.TLSMode
+	(v3alpha3.AuthMechanism)(0),    // 37: writ.smtp.v3alpha.AuthMechanism
+	(*v3alpha4.Human)(nil),         // 38: writ.user.v3alpha.Human
+	(*v3alpha4.Service)(nil),       // 39: writ.user.v3alpha.Service
+	(v3alpha4.UserState)(0),        // 40: writ.user.v3alpha.UserState
+	(v3alpha5.SecondFactorType)(0), // 41: writ.authenticator.v3alpha.SecondFactorType
+	(*v3alpha6.OIDCConfig)(nil),    // 42: writ.app.v3alpha.OIDCConfig
+	(*v3alpha6.APIConfig)(nil),     // 43: writ.app.v3alpha.APIConfig
+	(v3alpha7.MembershipLevel)(0),  // 44: writ.membership.v3alpha.MembershipLevel
 }
 var file_writ_transfer_v1_transfer_proto_depIdxs = []int32{
-	11, // 0: writ.transfer.v1.TransferFile.organizations:type_name -> writ.transfer.v1.TransferOrganization
-	12, // 1: writ.transfer.v1.TransferFile.domains:type_name -> writ.transfer.v1.TransferDomain
-	13, // 2: writ.transfer.v1.TransferFile.settings:type_name -> writ.transfer.v1.TransferSetting
-	14, // 3: writ.transfer.v1.TransferFile.setting_images:type_name -> writ.transfer.v1.TransferSettingImage
-	15, // 4: writ.transfer.v1.TransferFile.idps:type_name -> writ.transfer.v1.TransferIDP
-	16, // 5: writ.transfer.v1.TransferFile.smtp_providers:type_name -> writ.transfer.v1.TransferSMTPProvider
-	17, // 6: writ.transfer.v1.TransferFile.sms_providers:type_name -> writ.transfer.v1.TransferSMSProvider
-	18, // 7: writ.transfer.v1.TransferFile.users:type_name -> writ.transfer.v1.TransferUser
-	19, // 8: writ.transfer.v1.TransferFile.user_metadata:type_name -> writ.transfer.v1.TransferUserMetadata
-	20, // 9: writ.transfer.v1.TransferFile.authenticators:type_name -> writ.transfer.v1.TransferAuthenticator
-	21, // 10: writ.transfer.v1.TransferFile.idp_links:type_name -> writ.transfer.v1.TransferIDPLink
-	22, // 11: writ.transfer.v1.TransferFile.projects:type_name -> writ.transfer.v1.TransferProject
-	23, // 12: writ.transfer.v1.TransferFile.project_roles:type_name -> writ.transfer.v1.TransferRole
-	24, // 13: writ.transfer.v1.TransferFile.apps:type_name -> writ.transfer.v1.TransferApp
-	25, // 14: writ.transfer.v1.TransferFile.project_grants:type_name -> writ.transfer.v1.TransferProjectGrant
-	26, // 15: writ.transfer.v1.TransferFile.user_grants:type_name -> writ.transfer.v1.TransferUserGrant
-	27, // 16: writ.transfer.v1.TransferFile.memberships:type_name -> writ.transfer.v1.TransferMembership
+	12, // 0: writ.transfer.v1.TransferFile.organizations:type_name -> writ.transfer.v1.TransferOrganization
+	13, // 1: writ.transfer.v1.TransferFile.domains:type_name -> writ.transfer.v1.TransferDomain
+	14, // 2: writ.transfer.v1.TransferFile.settings:type_name -> writ.transfer.v1.TransferSetting
+	15, // 3: writ.transfer.v1.TransferFile.setting_images:type_name -> writ.transfer.v1.TransferSettingImage
+	16, // 4: writ.transfer.v1.TransferFile.idps:type_name -> writ.transfer.v1.TransferIDP
+	17, // 5: writ.transfer.v1.TransferFile.smtp_providers:type_name -> writ.transfer.v1.TransferSMTPProvider
+	18, // 6: writ.transfer.v1.TransferFile.sms_providers:type_name -> writ.transfer.v1.TransferSMSProvider
+	19, // 7: writ.transfer.v1.TransferFile.users:type_name -> writ.transfer.v1.TransferUser
+	20, // 8: writ.transfer.v1.TransferFile.user_metadata:type_name -> writ.transfer.v1.TransferUserMetadata
+	21, // 9: writ.transfer.v1.TransferFile.authenticators:type_name -> writ.transfer.v1.TransferAuthenticator
+	22, // 10: writ.transfer.v1.TransferFile.idp_links:type_name -> writ.transfer.v1.TransferIDPLink
+	23, // 11: writ.transfer.v1.TransferFile.projects:type_name -> writ.transfer.v1.TransferProject
+	24, // 12: writ.transfer.v1.TransferFile.project_roles:type_name -> writ.transfer.v1.TransferRole
+	25, // 13: writ.transfer.v1.TransferFile.apps:type_name -> writ.transfer.v1.TransferApp
+	26, // 14: writ.transfer.v1.TransferFile.project_grants:type_name -> writ.transfer.v1.TransferProjectGrant
+	27, // 15: writ.transfer.v1.TransferFile.user_grants:type_name -> writ.transfer.v1.TransferUserGrant
+	28, // 16: writ.transfer.v1.TransferFile.memberships:type_name -> writ.transfer.v1.TransferMembership
 	3,  // 17: writ.transfer.v1.TransferFile.summary:type_name -> writ.transfer.v1.Summary
-	28, // 18: writ.transfer.v1.Summary.time:type_name -> google.protobuf.Timestamp
+	29, // 18: writ.transfer.v1.Summary.time:type_name -> google.protobuf.Timestamp
 	4,  // 19: writ.transfer.v1.Summary.carried:type_name -> writ.transfer.v1.Carried
 	5,  // 20: writ.transfer.v1.Summary.behind:type_name -> writ.transfer.v1.Behind
-	7,  // 21: writ.transfer.v1.ImportReport.outcomes:type_name -> writ.transfer.v1.Outcome
-	8,  // 22: writ.transfer.v1.ImportReport.not_carried:type_name -> writ.transfer.v1.Lost
-	0,  // 23: writ.transfer.v1.TransferOperation.type:type_name -> writ.transfer.v1.OperationType
-	1,  // 24: writ.transfer.v1.TransferOperation.state:type_name -> writ.transfer.v1.OperationState
-	28, // 25: writ.transfer.v1.TransferOperation.creation_date:type_name -> google.protobuf.Timestamp
-	28, // 26: writ.transfer.v1.TransferOperation.change_date:type_name -> google.protobuf.Timestamp
-	28, // 27: writ.transfer.v1.TransferOperation.expiration_date:type_name -> google.protobuf.Timestamp
-	6,  // 28: writ.transfer.v1.TransferOperation.report:type_name -> writ.transfer.v1.ImportReport
-	3,  // 29: writ.transfer.v1.TransferOperation.summary:type_name -> writ.transfer.v1.Summary
-	10, // 30: writ.transfer.v1.TransferOperation.error:type_name -> writ.transfer.v1.OperationError
-	29, // 31: writ.transfer.v1.TransferOrganization.state:type_name -> writ.object.v3alpha.EffectiveState
-	28, // 32: writ.transfer.v1.TransferOrganization.creation_date:type_name -> google.protobuf.Timestamp
-	30, // 33: writ.transfer.v1.TransferDomain.validation_type:type_name -> writ.domain.v3alpha.ValidationType
-	28, // 34: writ.transfer.v1.TransferDomain.creation_date:type_name -> google.protobuf.Timestamp
-	31, // 35: writ.transfer.v1.TransferSetting.properties:type_name -> google.protobuf.Struct
-	32, // 36: writ.transfer.v1.TransferIDP.type:type_name -> writ.idp.v3alpha.ProviderType
-	33, // 37: writ.transfer.v1.TransferIDP.state_policy:type_name -> writ.object.v3alpha.StatePolicy
-	34, // 38: writ.transfer.v1.TransferIDP.options:type_name -> writ.idp.v3alpha.Options
-	28, // 39: writ.transfer.v1.TransferIDP.creation_date:type_name -> google.protobuf.Timestamp
-	33, // 40: writ.transfer.v1.TransferSMTPProvider.state_policy:type_name -> writ.object.v3alpha.StatePolicy
-	35, // 41: writ.transfer.v1.TransferSMTPProvider.tls:type_name -> writ.smtp.v3alpha.TLSMode
-	36, // 42: writ.transfer.v1.TransferSMTPProvider.auth:type_name -> writ.smtp.v3alpha.AuthMechanism
-	28, // 43: writ.transfer.v1.TransferSMTPProvider.creation_date:type_name -> google.protobuf.Timestamp
-	33, // 44: writ.transfer.v1.TransferSMSProvider.state_policy:type_name -> writ.object.v3alpha.StatePolicy
-	28, // 45: writ.transfer.v1.TransferSMSProvider.creation_date:type_name -> google.protobuf.Timestamp
-	37, // 46: writ.transfer.v1.TransferUser.human:type_name -> writ.user.v3alpha.Human
-	38, // 47: writ.transfer.v1.TransferUser.service:type_name -> writ.user.v3alpha.Service
-	39, // 48: writ.transfer.v1.TransferUser.state:type_name -> writ.user.v3alpha.UserState
-	28, // 49: writ.transfer.v1.TransferUser.password_changed:type_name -> google.protobuf.Timestamp
-	31, // 50: writ.transfer.v1.TransferUser.data:type_name -> google.protobuf.Struct
-	28, // 51: writ.transfer.v1.TransferUser.creation_date:type_name -> google.protobuf.Timestamp
-	28, // 52: writ.transfer.v1.TransferUserMetadata.creation_date:type_name -> google.protobuf.Timestamp
-	40, // 53: writ.transfer.v1.TransferAuthenticator.type:type_name -> writ.authenticator.v3alpha.SecondFactorType
-	28, // 54: writ.transfer.v1.TransferAuthenticator.creation_date:type_name -> google.protobuf.Timestamp
-	28, // 55: writ.transfer.v1.TransferIDPLink.creation_date:type_name -> google.protobuf.Timestamp
-	29, // 56: writ.transfer.v1.TransferProject.state:type_name -> writ.object.v3alpha.EffectiveState
-	28, // 57: writ.transfer.v1.TransferProject.creation_date:type_name -> google.protobuf.Timestamp
-	28, // 58: writ.transfer.v1.TransferRole.creation_date:type_name -> google.protobuf.Timestamp
-	41, // 59: writ.transfer.v1.TransferApp.oidc:type_name -> writ.app.v3alpha.OIDCConfig
-	42, // 60: writ.transfer.v1.TransferApp.api:type_name -> writ.app.v3alpha.APIConfig
-	29, // 61: writ.transfer.v1.TransferApp.state:type_name -> writ.object.v3alpha.EffectiveState
-	28, // 62: writ.transfer.v1.TransferApp.creation_date:type_name -> google.protobuf.Timestamp
-	29, // 63: writ.transfer.v1.TransferProjectGrant.state:type_name -> writ.object.v3alpha.EffectiveState
-	28, // 64: writ.transfer.v1.TransferProjectGrant.creation_date:type_name -> google.protobuf.Timestamp
-	29, // 65: writ.transfer.v1.TransferUserGrant.state:type_name -> writ.object.v3alpha.EffectiveState
-	28, // 66: writ.transfer.v1.TransferUserGrant.creation_date:type_name -> google.protobuf.Timestamp
-	43, // 67: writ.transfer.v1.TransferMembership.level:type_name -> writ.membership.v3alpha.MembershipLevel
-	28, // 68: writ.transfer.v1.TransferMembership.creation_date:type_name -> google.protobuf.Timestamp
-	69, // [69:69] is the sub-list for method output_type
-	69, // [69:69] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	8,  // 21: writ.transfer.v1.ImportReport.outcomes:type_name -> writ.transfer.v1.Outcome
+	9,  // 22: writ.transfer.v1.ImportReport.not_carried:type_name -> writ.transfer.v1.Lost
+	7,  // 23: writ.transfer.v1.ImportReport.organizations:type_name -> writ.transfer.v1.ImportedOrganization
+	0,  // 24: writ.transfer.v1.TransferOperation.type:type_name -> writ.transfer.v1.OperationType
+	1,  // 25: writ.transfer.v1.TransferOperation.state:type_name -> writ.transfer.v1.OperationState
+	29, // 26: writ.transfer.v1.TransferOperation.creation_date:type_name -> google.protobuf.Timestamp
+	29, // 27: writ.transfer.v1.TransferOperation.change_date:type_name -> google.protobuf.Timestamp
+	29, // 28: writ.transfer.v1.TransferOperation.expiration_date:type_name -> google.protobuf.Timestamp
+	6,  // 29: writ.transfer.v1.TransferOperation.report:type_name -> writ.transfer.v1.ImportReport
+	3,  // 30: writ.transfer.v1.TransferOperation.summary:type_name -> writ.transfer.v1.Summary
+	11, // 31: writ.transfer.v1.TransferOperation.error:type_name -> writ.transfer.v1.OperationError
+	30, // 32: writ.transfer.v1.TransferOrganization.state:type_name -> writ.object.v3alpha.EffectiveState
+	29, // 33: writ.transfer.v1.TransferOrganization.creation_date:type_name -> google.protobuf.Timestamp
+	31, // 34: writ.transfer.v1.TransferDomain.validation_type:type_name -> writ.domain.v3alpha.ValidationType
+	29, // 35: writ.transfer.v1.TransferDomain.creation_date:type_name -> google.protobuf.Timestamp
+	32, // 36: writ.transfer.v1.TransferSetting.properties:type_name -> google.protobuf.Struct
+	33, // 37: writ.transfer.v1.TransferIDP.type:type_name -> writ.idp.v3alpha.ProviderType
+	34, // 38: writ.transfer.v1.TransferIDP.state_policy:type_name -> writ.object.v3alpha.StatePolicy
+	35, // 39: writ.transfer.v1.TransferIDP.options:type_name -> writ.idp.v3alpha.Options
+	29, // 40: writ.transfer.v1.TransferIDP.creation_date:type_name -> google.protobuf.Timestamp
+	34, // 41: writ.transfer.v1.TransferSMTPProvider.state_policy:type_name -> writ.object.v3alpha.StatePolicy
+	36, // 42: writ.transfer.v1.TransferSMTPProvider.tls:type_name -> writ.smtp.v3alpha.TLSMode
+	37, // 43: writ.transfer.v1.TransferSMTPProvider.auth:type_name -> writ.smtp.v3alpha.AuthMechanism
+	29, // 44: writ.transfer.v1.TransferSMTPProvider.creation_date:type_name -> google.protobuf.Timestamp
+	34, // 45: writ.transfer.v1.TransferSMSProvider.state_policy:type_name -> writ.object.v3alpha.StatePolicy
+	29, // 46: writ.transfer.v1.TransferSMSProvider.creation_date:type_name -> google.protobuf.Timestamp
+	38, // 47: writ.transfer.v1.TransferUser.human:type_name -> writ.user.v3alpha.Human
+	39, // 48: writ.transfer.v1.TransferUser.service:type_name -> writ.user.v3alpha.Service
+	40, // 49: writ.transfer.v1.TransferUser.state:type_name -> writ.user.v3alpha.UserState
+	29, // 50: writ.transfer.v1.TransferUser.password_changed:type_name -> google.protobuf.Timestamp
+	32, // 51: writ.transfer.v1.TransferUser.data:type_name -> google.protobuf.Struct
+	29, // 52: writ.transfer.v1.TransferUser.creation_date:type_name -> google.protobuf.Timestamp
+	29, // 53: writ.transfer.v1.TransferUserMetadata.creation_date:type_name -> google.protobuf.Timestamp
+	41, // 54: writ.transfer.v1.TransferAuthenticator.type:type_name -> writ.authenticator.v3alpha.SecondFactorType
+	29, // 55: writ.transfer.v1.TransferAuthenticator.creation_date:type_name -> google.protobuf.Timestamp
+	29, // 56: writ.transfer.v1.TransferIDPLink.creation_date:type_name -> google.protobuf.Timestamp
+	30, // 57: writ.transfer.v1.TransferProject.state:type_name -> writ.object.v3alpha.EffectiveState
+	29, // 58: writ.transfer.v1.TransferProject.creation_date:type_name -> google.protobuf.Timestamp
+	29, // 59: writ.transfer.v1.TransferRole.creation_date:type_name -> google.protobuf.Timestamp
+	42, // 60: writ.transfer.v1.TransferApp.oidc:type_name -> writ.app.v3alpha.OIDCConfig
+	43, // 61: writ.transfer.v1.TransferApp.api:type_name -> writ.app.v3alpha.APIConfig
+	30, // 62: writ.transfer.v1.TransferApp.state:type_name -> writ.object.v3alpha.EffectiveState
+	29, // 63: writ.transfer.v1.TransferApp.creation_date:type_name -> google.protobuf.Timestamp
+	30, // 64: writ.transfer.v1.TransferProjectGrant.state:type_name -> writ.object.v3alpha.EffectiveState
+	29, // 65: writ.transfer.v1.TransferProjectGrant.creation_date:type_name -> google.protobuf.Timestamp
+	30, // 66: writ.transfer.v1.TransferUserGrant.state:type_name -> writ.object.v3alpha.EffectiveState
+	29, // 67: writ.transfer.v1.TransferUserGrant.creation_date:type_name -> google.protobuf.Timestamp
+	44, // 68: writ.transfer.v1.TransferMembership.level:type_name -> writ.membership.v3alpha.MembershipLevel
+	29, // 69: writ.transfer.v1.TransferMembership.creation_date:type_name -> google.protobuf.Timestamp
+	70, // [70:70] is the sub-list for method output_type
+	70, // [70:70] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_writ_transfer_v1_transfer_proto_init() }
@@ -3656,27 +3738,27 @@ func file_writ_transfer_v1_transfer_proto_init() {
 	if File_writ_transfer_v1_transfer_proto != nil {
 		return
 	}
-	file_writ_transfer_v1_transfer_proto_msgTypes[13].OneofWrappers = []any{}
 	file_writ_transfer_v1_transfer_proto_msgTypes[14].OneofWrappers = []any{}
 	file_writ_transfer_v1_transfer_proto_msgTypes[15].OneofWrappers = []any{}
-	file_writ_transfer_v1_transfer_proto_msgTypes[16].OneofWrappers = []any{
+	file_writ_transfer_v1_transfer_proto_msgTypes[16].OneofWrappers = []any{}
+	file_writ_transfer_v1_transfer_proto_msgTypes[17].OneofWrappers = []any{
 		(*TransferUser_Human)(nil),
 		(*TransferUser_Service)(nil),
 	}
-	file_writ_transfer_v1_transfer_proto_msgTypes[18].OneofWrappers = []any{}
-	file_writ_transfer_v1_transfer_proto_msgTypes[22].OneofWrappers = []any{
+	file_writ_transfer_v1_transfer_proto_msgTypes[19].OneofWrappers = []any{}
+	file_writ_transfer_v1_transfer_proto_msgTypes[23].OneofWrappers = []any{
 		(*TransferApp_Oidc)(nil),
 		(*TransferApp_Api)(nil),
 	}
-	file_writ_transfer_v1_transfer_proto_msgTypes[24].OneofWrappers = []any{}
 	file_writ_transfer_v1_transfer_proto_msgTypes[25].OneofWrappers = []any{}
+	file_writ_transfer_v1_transfer_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_transfer_v1_transfer_proto_rawDesc), len(file_writ_transfer_v1_transfer_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

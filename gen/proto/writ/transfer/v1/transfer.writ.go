@@ -328,6 +328,36 @@ func (m *ImportReport) AppendJSON(b []byte) []byte {
 	}
 	b = append(b, ']')
 	b = append(b, ',')
+	b = append(b, "\"organizations\":"...)
+	b = append(b, '[')
+	for i, v := range m.GetOrganizations() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = v.AppendJSON(b)
+	}
+	b = append(b, ']')
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *ImportedOrganization) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"id\":"...)
+	b = wire.AppendString(b, m.GetId())
+	b = append(b, ',')
+	b = append(b, "\"name\":"...)
+	b = wire.AppendString(b, m.GetName())
+	b = append(b, ',')
+	b = append(b, "\"primaryDomain\":"...)
+	b = wire.AppendString(b, m.GetPrimaryDomain())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma

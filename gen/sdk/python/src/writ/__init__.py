@@ -34,7 +34,7 @@ from .errors import (
     UnavailableError,
     WritError,
 )
-from .webhooks import SignatureError, verify_webhook
+from .webhooks import SignatureError, WebhookVerifier
 
 __all__ = [
     "API_SCOPE",
@@ -65,9 +65,9 @@ __all__ = [
     "TimeoutError",
     "UnauthenticatedError",
     "UnavailableError",
+    "WebhookVerifier",
     "WritError",
     "__version__",
     "reasons",
     "types",
-    "verify_webhook",
 ]

@@ -1906,9 +1906,9 @@ class Features(Model):
     """Features holds all flags as they apply."""
 
     multitenancy_resources_api: FeatureFlag
-    """The resource services under /resources/v3alpha."""
+    """The resource services under /resources/v3alpha; on by default."""
     multitenancy_settings: FeatureFlag
-    """The settings services under /settings/v3alpha."""
+    """The settings services under /settings/v3alpha; on by default."""
     oidc_token_exchange: FeatureFlag
     """The token exchange grant."""
     user_schema: FeatureFlag
@@ -3348,6 +3348,8 @@ class ImportReport(Model):
     """How many that are."""
     ignored: list[str]
     """Members of the file that are not known, and so were ignored; at most 1000 of them."""
+    organizations: list[ImportedOrganization]
+    """The organizations of the outcomes that are there, or would be; at most 1000 of them."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -3376,6 +3378,21 @@ class ImportRequest(Model):
     data_orgsv1_s3: S3Object | None = None
     async_: bool | None = None
     """Whether it runs by itself: the answer is an operation."""
+
+
+@dataclass(kw_only=True, slots=True)
+class ImportedOrganization(Model):
+    """ImportedOrganization is what people have to know of an organization to sign in."""
+
+    id: str
+    """The organization."""
+    name: str
+    """Its name."""
+    primary_domain: str
+    """Its primary domain: a login name is a username, an @ and this. A username alone will do where
+    nobody else in the instance has it, or where the organization is the default of the instance,
+    and so will a verified address.
+    """
 
 
 @dataclass(kw_only=True, slots=True)
@@ -6957,7 +6974,8 @@ class Source(OpenEnum):
     A server that is newer than this package may answer others.
     """
 
-    #: Nobody decided: the default, off.
+    #: Nobody decided: the default, which is on for the resource and settings services and off for
+    #: the others.
     UNSPECIFIED = "SOURCE_UNSPECIFIED"
     #: The installation.
     SYSTEM = "SOURCE_SYSTEM"
@@ -8538,6 +8556,7 @@ __all__ = [
     "Image",
     "ImportReport",
     "ImportRequest",
+    "ImportedOrganization",
     "InConditionsFilter",
     "InEmailsFilter",
     "InIDsFilter",

@@ -16,4 +16,4 @@ export { Search } from "./search.js";
 export * from "./services.js";
 export * from "./types.js";
 export * from "./values.js";
-export { SignatureError, verifyWebhook } from "./webhooks.js";
+export { SignatureError, WebhookVerifier } from "./webhooks.js";

@@ -1755,7 +1755,7 @@ class AsyncFeaturesService:
         )
 
     async def reset_system_features(self, **call: Unpack[CallOptions]) -> ResetSystemFeaturesReply:
-        """Resets all flags of the installation to their default, off.
+        """Resets all flags of the installation to their defaults.
 
         Needs the permission system.feature.delete.
         """
@@ -6002,7 +6002,10 @@ class AsyncUsersService:
 class AsyncAdministrationService:
     """Moves organizations with all that is theirs between instances. The token has to be a personal
     access token of a service user with the role IAM_OWNER on the instance (document 2,
-    "Authentication", 4).
+    "Authentication", 4). Members of requests are named in snake_case; lowerCamelCase is taken too.
+    Answers and files are in lowerCamelCase, as those of the resource API. An instance has one
+    export or import at a time on a node; another one is told by Retry-After when to come again.
+    What is sent and read has to keep a rate: a MiB in 30 seconds.
     """
 
     def __init__(self, core: Core) -> None:
@@ -6013,9 +6016,8 @@ class AsyncAdministrationService:
 
         What is exported is so at one moment. Not included are what is of the instance itself (its
         policies, members and providers), keys of service users and applications, personal access
-        tokens and passkeys; what else is not carried says the summary at the end. If something
-        fails when the answer has begun, the connection breaks: a file that is whole ends with its
-        summary.
+        tokens and passkeys; what else is not carried says the summary at the end. If the answer is
+        not read at the rate, the connection breaks: a file that is whole ends with its summary.
         """
         return await self._core.call(
             TransferFile,

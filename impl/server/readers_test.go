@@ -1,0 +1,73 @@
+package server_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/writ-id/writ/impl/server"
+	"github.com/writ-id/writ/impl/server/servertest"
+)
+
+// The contract is read by whom the operator lets read it, and the sign-in pages keep their
+// icon.
+func TestTheReferenceIsForWhoMayReadIt(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		reference        server.Reference
+		stranger, caller int
+		root             string
+	}{
+		{server.ReferencePublic, 200, 200, "/docs"},
+		{server.ReferenceAuthenticated, 401, 200, ""},
+		{server.ReferenceOff, 404, 404, "/login"},
+	} {
+		c := servertest.New(t, 1, func(c *server.Config) { c.Reference = test.reference })
+		for _, path := range []string{"/docs", "/docs/guides", "/docs/actions", "/openapi.json", "/openapi.yaml", "/proto"} {
+			if got := c.Do("", http.MethodGet, path, ""); got.Status != test.stranger {
+				t.Errorf("%d: a stranger gets %d at %s, want %d", test.reference, got.Status, path, test.stranger)
+			}
+			if got := c.Do("nobody", http.MethodGet, path, ""); got.Status != test.caller {
+				t.Errorf("%d: a caller gets %d at %s, want %d", test.reference, got.Status, path, test.caller)
+			}
+		}
+		if got := c.Do("wrong", http.MethodGet, "/openapi.json", ""); got.Status != test.stranger {
+			t.Errorf("%d: a wrong token gets %d", test.reference, got.Status)
+		}
+		if got := c.Do("", http.MethodGet, "/favicon.svg", ""); got.Status != 200 {
+			t.Errorf("%d: the icon of the pages answers %d", test.reference, got.Status)
+		}
+		client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		get := func(path, user string) *http.Response {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.Nodes[0]+path, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = "a.example"
+			req.Header.Set("Accept", "text/html")
+			if user != "" {
+				req.SetBasicAuth("anybody", c.Token(user))
+			}
+			res, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+			return res
+		}
+		if got := get("/", ""); got.Header.Get("Location") != test.root {
+			t.Errorf("%d: / leads to %q, want %q", test.reference, got.Header.Get("Location"), test.root)
+		}
+		if got := get("/nope", ""); got.StatusCode != 404 || !strings.HasPrefix(got.Header.Get("Content-Type"), "text/html") {
+			t.Errorf("%d: a browser gets %d %s where nothing is", test.reference, got.StatusCode, got.Header.Get("Content-Type"))
+		}
+		if test.reference == server.ReferenceAuthenticated {
+			if got := get("/docs", ""); got.StatusCode != 401 || !strings.HasPrefix(got.Header.Get("WWW-Authenticate"), "Basic ") {
+				t.Errorf("a browser is not asked for a password: %d %q", got.StatusCode, got.Header.Values("WWW-Authenticate"))
+			}
+			if got := get("/docs", "nobody"); got.StatusCode != 200 {
+				t.Errorf("a browser with a personal access token gets %d", got.StatusCode)
+			}
+		}
+	}
+}
