@@ -161,6 +161,8 @@ var life = []step{
 	{"CreateAppKey", `{"appId":"$app","key":{}}`, ""},
 	{"DeactivateApp", `{"id":"$app"}`, ""},
 	{"ActivateApp", `{"id":"$app"}`, ""},
+	{"ListUserConsents", `{"userId":"$ada"}`, ""},
+	{"RevokeUserConsent", `{"userId":"$ada","appId":"$app"}`, ""},
 	{"TrustApp", `{"id":"$app"}`, ""},
 	{"DistrustApp", `{"id":"$app"}`, ""},
 	{"CreateTarget", `{"target":{"name":"T","timeout":"1s","restWebhook":{"url":"https://hooks.example/"}}}`, "target"},
