@@ -53,6 +53,15 @@ type App struct {
 	CreationDate             time.Time                   `db:"creation_date"`
 	ChangeDate               time.Time                   `db:"change_date"`
 	IDTokenSignedResponseAlg objectv3.SignatureAlgorithm `db:"id_token_signed_response_alg"`
+	TrustedInOrganization    bool                        `db:"trusted_in_organization"`
+}
+
+type AppConsent struct {
+	InstanceID   string    `db:"instance_id"`
+	UserID       string    `db:"user_id"`
+	AppID        string    `db:"app_id"`
+	Roles        []string  `db:"roles"`
+	CreationDate time.Time `db:"creation_date"`
 }
 
 type AppKey struct {

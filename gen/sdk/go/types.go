@@ -705,6 +705,18 @@ type Condition struct {
 	Event *EventExecution `json:"event,omitempty"`
 }
 
+// Consent is what a user lets an application do for them at the resource API.
+type Consent struct {
+	// The application.
+	AppID string `json:"appId"`
+	// Its name.
+	AppName string `json:"appName"`
+	// The roles that were handed over, each as role@object. What the user got since is not among them.
+	Roles []string `json:"roles,omitzero"`
+	// When the user said yes.
+	CreationDate time.Time `json:"creationDate"`
+}
+
 // CreateAppKeyReply is the answer of CreateAppKey.
 type CreateAppKeyReply struct {
 	// ID, sequence and date of the new key.
@@ -1567,6 +1579,8 @@ type GetApp struct {
 	// Whether its tokens act at this API with all the rights of those who sign in to it (TrustApp), not just
 	// with those in its organization.
 	Trusted bool `json:"trusted"`
+	// Whether they act with all those rights within its organization, without asking its users.
+	TrustedInOrganization bool `json:"trustedInOrganization"`
 }
 
 // GetAppKey is a key with its details.
@@ -3000,6 +3014,12 @@ const (
 	// The list has it.
 	ListFilterMethodIn ListFilterMethod = "LIST_FILTER_METHOD_IN"
 )
+
+// ListUserConsentsReply is the answer of ListUserConsents.
+type ListUserConsentsReply struct {
+	// The consents.
+	Result []Consent `json:"result,omitzero"`
+}
 
 // LockUserReply is the answer of LockUser.
 type LockUserReply struct {
@@ -4641,6 +4661,14 @@ type ResetSystemFeaturesReply struct {
 	Details SettingDetails `json:"details"`
 }
 
+// ResolveApplicationSettingsReply is the answer of ResolveApplicationSettings.
+type ResolveApplicationSettingsReply struct {
+	// When the context's own settings last changed.
+	Details SettingDetails `json:"details"`
+	// The settings.
+	Settings ResolvedApplicationSettings `json:"settings"`
+}
+
 // ResolveBrandingReply is the answer of ResolveBranding.
 type ResolveBrandingReply struct {
 	// When the context's own properties last changed.
@@ -4665,6 +4693,12 @@ type ResolveMessageTextReply struct {
 	Settings ResolvedMessageTextSettings `json:"settings"`
 	// The variables that words of this kind can name, for example Code.
 	Variables []string `json:"variables,omitzero"`
+}
+
+// ResolvedApplicationSettings are the properties as they apply in a context.
+type ResolvedApplicationSettings struct {
+	// Whether roles are for trusted applications only.
+	RolesNeedTrust ResolvedBool `json:"rolesNeedTrust"`
 }
 
 // ResolvedBool is a yes or no and where it comes from.
@@ -4822,6 +4856,12 @@ type RevocationRequest struct {
 	ClientAssertion *string `json:"client_assertion,omitempty"`
 	// urn:ietf:params:oauth:client-assertion-type:jwt-bearer.
 	ClientAssertionType *string `json:"client_assertion_type,omitempty"`
+}
+
+// RevokeUserConsentReply is the answer of RevokeUserConsent.
+type RevokeUserConsentReply struct {
+	// Of the user.
+	Details Details `json:"details"`
 }
 
 // Role is something that users can be on a project.
@@ -5455,6 +5495,19 @@ const (
 	SessionStateExpired SessionState = "SESSION_STATE_EXPIRED"
 )
 
+// SetApplicationSettings sets the properties that are present.
+type SetApplicationSettings struct {
+	// Whether the roles that people hold in the organization of an application are for trusted applications only
+	// (TrustApp): others act without any, whatever their users say.
+	RolesNeedTrust *BoolSetting `json:"rolesNeedTrust,omitempty"`
+}
+
+// SetApplicationSettingsReply is the answer of SetApplicationSettings.
+type SetApplicationSettingsReply struct {
+	// Sequence and date of the last change.
+	Details SettingDetails `json:"details"`
+}
+
 // SetAsInstanceDefaultReply is the answer of SetAsInstanceDefault.
 type SetAsInstanceDefaultReply struct {
 	// ID of the organization, sequence and date of the change.
@@ -5962,6 +6015,8 @@ type TransferApp struct {
 	State EffectiveState `json:"state"`
 	// Whether it may act at the resource API with all the rights of those who sign in to it.
 	Trusted bool `json:"trusted"`
+	// Whether it may within its organization.
+	TrustedInOrganization bool `json:"trustedInOrganization"`
 	// When it was made; now when it is left out.
 	CreationDate *time.Time `json:"creationDate,omitempty"`
 }

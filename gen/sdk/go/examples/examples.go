@@ -166,6 +166,8 @@ var All = []struct {
 	{"SearchSessions", SearchSessions},
 	{"ProveSession", ProveSession},
 	{"EndSession", EndSession},
+	{"SetApplicationSettings", SetApplicationSettings},
+	{"ResolveApplicationSettings", ResolveApplicationSettings},
 	{"SetMessageText", SetMessageText},
 	{"ResolveMessageText", ResolveMessageText},
 	{"PreviewMessageText", PreviewMessageText},
@@ -208,6 +210,8 @@ var All = []struct {
 	{"SearchMachineKeys", SearchMachineKeys},
 	{"SetClientSecret", SetClientSecret},
 	{"DeleteClientSecret", DeleteClientSecret},
+	{"ListUserConsents", ListUserConsents},
+	{"RevokeUserConsent", RevokeUserConsent},
 	{"ExportData", ExportData},
 	{"StartExportData", StartExportData},
 	{"ImportData", ImportData},
@@ -1650,6 +1654,16 @@ func EndSession(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Sessions.EndSession(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.EndSessionRequest{SessionToken: "session token"})
 }
 
+// SetApplicationSettings: Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again.
+func SetApplicationSettings(ctx context.Context, client *writ.Client) (any, error) {
+	return client.ApplicationSettings.SetApplicationSettings(ctx, &writ.SetApplicationSettings{RolesNeedTrust: &writ.BoolSetting{Value: new(true)}})
+}
+
+// ResolveApplicationSettings: Reads the properties as they apply in a context, and where they come from.
+func ResolveApplicationSettings(ctx context.Context, client *writ.Client) (any, error) {
+	return client.ApplicationSettings.ResolveApplicationSettings(ctx)
+}
+
 // SetMessageText: Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again.
 func SetMessageText(ctx context.Context, client *writ.Client) (any, error) {
 	return client.MessageTextSettings.SetMessageText(ctx, "verify_email", "de", &writ.SetMessageTextSettings{
@@ -2041,6 +2055,16 @@ func SetClientSecret(ctx context.Context, client *writ.Client) (any, error) {
 // DeleteClientSecret: Takes the client secrets from a service user.
 func DeleteClientSecret(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Users.DeleteClientSecret(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
+}
+
+// ListUserConsents: Lists the applications that a user lets act for them at this API, the oldest first; a thousand at most.
+func ListUserConsents(ctx context.Context, client *writ.Client) (any, error) {
+	return client.Users.ListUserConsents(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
+}
+
+// RevokeUserConsent: Takes back what a user let an application do for them at this API, and ends the tokens that it got for that.
+func RevokeUserConsent(ctx context.Context, client *writ.Client) (any, error) {
+	return client.Users.RevokeUserConsent(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // ExportData: Exports organizations.

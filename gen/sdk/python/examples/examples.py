@@ -189,6 +189,7 @@ from writ.types import (
     ListAvailableExecutionServicesReply,
     ListAvailableRolesReply,
     ListFilterMethod,
+    ListUserConsentsReply,
     LockUserReply,
     MachineKey,
     MachineKeySearchFilter,
@@ -302,6 +303,7 @@ from writ.types import (
     RequestExecution,
     ResetInstanceFeaturesReply,
     ResetSystemFeaturesReply,
+    ResolveApplicationSettingsReply,
     ResolveBrandingReply,
     ResolveLanguagesReply,
     ResolveMessageTextReply,
@@ -309,6 +311,7 @@ from writ.types import (
     ResponseTypes,
     RestWebhook,
     RevocationRequest,
+    RevokeUserConsentReply,
     Role,
     RoleSearchFilter,
     RotateSMSProviderSigningKeyReply,
@@ -351,6 +354,8 @@ from writ.types import (
     SecretRotation,
     Session,
     SessionSearchFilter,
+    SetApplicationSettings,
+    SetApplicationSettingsReply,
     SetAsInstanceDefaultReply,
     SetAsPrimaryReply,
     SetBrandingReply,
@@ -2039,6 +2044,20 @@ def end_session(client: Client) -> EndSessionReply:
     )
 
 
+def set_application_settings(client: Client) -> SetApplicationSettingsReply:
+    """Sets the properties that are present; an empty one takes the context's own word back, so that
+    the parent's counts again.
+    """
+    return client.application_settings.set_application_settings(
+        SetApplicationSettings(roles_need_trust=BoolSetting(value=True)),
+    )
+
+
+def resolve_application_settings(client: Client) -> ResolveApplicationSettingsReply:
+    """Reads the properties as they apply in a context, and where they come from."""
+    return client.application_settings.resolve_application_settings()
+
+
 def set_message_text(client: Client) -> SetMessageTextReply:
     """Sets the properties that are present; an empty one takes the context's own word back, so that
     the parent's counts again.
@@ -2524,6 +2543,23 @@ def delete_client_secret(client: Client) -> DeleteClientSecretReply:
     return client.users.delete_client_secret("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
+def list_user_consents(client: Client) -> ListUserConsentsReply:
+    """Lists the applications that a user lets act for them at this API, the oldest first; a thousand
+    at most.
+    """
+    return client.users.list_user_consents("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
+
+
+def revoke_user_consent(client: Client) -> RevokeUserConsentReply:
+    """Takes back what a user let an application do for them at this API, and ends the tokens that it
+    got for that.
+    """
+    return client.users.revoke_user_consent(
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
+    )
+
+
 def export_data(client: Client) -> TransferFile:
     """Exports organizations."""
     return client.administration.export_data(
@@ -2762,6 +2798,8 @@ ALL = [
     search_sessions,
     prove_session,
     end_session,
+    set_application_settings,
+    resolve_application_settings,
     set_message_text,
     resolve_message_text,
     preview_message_text,
@@ -2804,6 +2842,8 @@ ALL = [
     search_machine_keys,
     set_client_secret,
     delete_client_secret,
+    list_user_consents,
+    revoke_user_consent,
     export_data,
     start_export_data,
     import_data,

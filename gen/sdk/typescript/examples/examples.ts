@@ -1307,6 +1307,16 @@ export async function endSession(client: WritClient) {
 }
 
 /** Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again. */
+export async function setApplicationSettings(client: WritClient) {
+  return await client.applicationSettings.setApplicationSettings({ rolesNeedTrust: { value: true } });
+}
+
+/** Reads the properties as they apply in a context, and where they come from. */
+export async function resolveApplicationSettings(client: WritClient) {
+  return await client.applicationSettings.resolveApplicationSettings();
+}
+
+/** Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again. */
 export async function setMessageText(client: WritClient) {
   return await client.messageTextSettings.setMessageText("verify_email", "de", {
     subject: "subject",
@@ -1667,6 +1677,16 @@ export async function deleteClientSecret(client: WritClient) {
   return await client.users.deleteClientSecret("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
+/** Lists the applications that a user lets act for them at this API, the oldest first; a thousand at most. */
+export async function listUserConsents(client: WritClient) {
+  return await client.users.listUserConsents("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
+}
+
+/** Takes back what a user let an application do for them at this API, and ends the tokens that it got for that. */
+export async function revokeUserConsent(client: WritClient) {
+  return await client.users.revokeUserConsent("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
+}
+
 /** Exports organizations. */
 export async function exportData(client: WritClient) {
   return await client.administration.exportData({ org_ids: [], with_passwords: true, timeout: "10m", response_output: true });
@@ -1893,6 +1913,8 @@ export const all = {
   searchSessions,
   proveSession,
   endSession,
+  setApplicationSettings,
+  resolveApplicationSettings,
   setMessageText,
   resolveMessageText,
   previewMessageText,
@@ -1935,6 +1957,8 @@ export const all = {
   searchMachineKeys,
   setClientSecret,
   deleteClientSecret,
+  listUserConsents,
+  revokeUserConsent,
   exportData,
   startExportData,
   importData,

@@ -768,6 +768,18 @@ export type Condition = ExactlyOneOf<{
   event: EventExecution;
 }>;
 
+/** Consent is what a user lets an application do for them at the resource API. */
+export interface Consent {
+  /** The application. */
+  appId: string;
+  /** Its name. */
+  appName: string;
+  /** The roles that were handed over, each as role@object. What the user got since is not among them. */
+  roles: string[];
+  /** When the user said yes. */
+  creationDate: Timestamp;
+}
+
 /** CreateAppKeyReply is the answer of CreateAppKey. */
 export interface CreateAppKeyReply {
   /** ID, sequence and date of the new key. */
@@ -1672,6 +1684,8 @@ export type GetApp = {
    * with those in its organization.
    */
   trusted: boolean;
+  /** Whether they act with all those rights within its organization, without asking its users. */
+  trustedInOrganization: boolean;
 } & AtMostOneOf<{
   /** A client of the OpenID provider. */
   oidc: AppOIDCConfigOutput;
@@ -3168,6 +3182,12 @@ export const ListFilterMethod = {
   IN: "LIST_FILTER_METHOD_IN",
 } as const;
 export type ListFilterMethod = Open<(typeof ListFilterMethod)[keyof typeof ListFilterMethod]>;
+
+/** ListUserConsentsReply is the answer of ListUserConsents. */
+export interface ListUserConsentsReply {
+  /** The consents. */
+  result: Consent[];
+}
 
 /** LockUserReply is the answer of LockUser. */
 export interface LockUserReply {
@@ -4880,6 +4900,14 @@ export interface ResetSystemFeaturesReply {
   details: SettingDetails;
 }
 
+/** ResolveApplicationSettingsReply is the answer of ResolveApplicationSettings. */
+export interface ResolveApplicationSettingsReply {
+  /** When the context's own settings last changed. */
+  details: SettingDetails;
+  /** The settings. */
+  settings: ResolvedApplicationSettings;
+}
+
 /** ResolveBrandingReply is the answer of ResolveBranding. */
 export interface ResolveBrandingReply {
   /** When the context's own properties last changed. */
@@ -4904,6 +4932,12 @@ export interface ResolveMessageTextReply {
   settings: ResolvedMessageTextSettings;
   /** The variables that words of this kind can name, for example Code. */
   variables: string[];
+}
+
+/** ResolvedApplicationSettings are the properties as they apply in a context. */
+export interface ResolvedApplicationSettings {
+  /** Whether roles are for trusted applications only. */
+  rolesNeedTrust: ResolvedBool;
 }
 
 /** ResolvedBool is a yes or no and where it comes from. */
@@ -5068,6 +5102,12 @@ export interface RevocationRequest {
   client_assertion?: string;
   /** urn:ietf:params:oauth:client-assertion-type:jwt-bearer. */
   client_assertion_type?: string;
+}
+
+/** RevokeUserConsentReply is the answer of RevokeUserConsent. */
+export interface RevokeUserConsentReply {
+  /** Of the user. */
+  details: Details;
 }
 
 /** Role is something that users can be on a project. */
@@ -5740,6 +5780,21 @@ export const SessionState = {
 } as const;
 export type SessionState = Open<(typeof SessionState)[keyof typeof SessionState]>;
 
+/** SetApplicationSettings sets the properties that are present. */
+export interface SetApplicationSettings {
+  /**
+   * Whether the roles that people hold in the organization of an application are for trusted applications
+   * only (TrustApp): others act without any, whatever their users say.
+   */
+  rolesNeedTrust?: BoolSetting;
+}
+
+/** SetApplicationSettingsReply is the answer of SetApplicationSettings. */
+export interface SetApplicationSettingsReply {
+  /** Sequence and date of the last change. */
+  details: SettingDetails;
+}
+
 /** SetAsInstanceDefaultReply is the answer of SetAsInstanceDefault. */
 export interface SetAsInstanceDefaultReply {
   /** ID of the organization, sequence and date of the change. */
@@ -6273,6 +6328,8 @@ export type TransferApp = {
   state: EffectiveState;
   /** Whether it may act at the resource API with all the rights of those who sign in to it. */
   trusted: boolean;
+  /** Whether it may within its organization. */
+  trustedInOrganization: boolean;
   /** When it was made; now when it is left out. */
   creationDate?: Timestamp;
 } & AtMostOneOf<{

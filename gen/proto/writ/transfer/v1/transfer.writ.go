@@ -1646,6 +1646,9 @@ func (m *TransferApp) AppendJSON(b []byte) []byte {
 	b = append(b, "\"trusted\":"...)
 	b = strconv.AppendBool(b, m.GetTrusted())
 	b = append(b, ',')
+	b = append(b, "\"trustedInOrganization\":"...)
+	b = strconv.AppendBool(b, m.GetTrustedInOrganization())
+	b = append(b, ',')
 	if v := m.GetCreationDate(); v != nil {
 		b = append(b, "\"creationDate\":"...)
 		b = wire.AppendTimestamp(b, v)
@@ -1694,8 +1697,11 @@ func (m *TransferApp) ReadJSON(r *wire.Reader) {
 		case "trusted":
 			o.Once(9)
 			m.Trusted = r.Bool()
-		case "creationDate", "creation_date":
+		case "trustedInOrganization", "trusted_in_organization":
 			o.Once(10)
+			m.TrustedInOrganization = r.Bool()
+		case "creationDate", "creation_date":
+			o.Once(11)
 			m.CreationDate = r.Timestamp()
 		default:
 			o.Unknown()

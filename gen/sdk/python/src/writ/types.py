@@ -855,6 +855,21 @@ class Condition(Model):
 
 
 @dataclass(kw_only=True, slots=True)
+class Consent(Model):
+    """Consent is what a user lets an application do for them at the resource API."""
+
+    app_id: str
+    """The application."""
+    app_name: str
+    """Its name."""
+    roles: list[str]
+    """The roles that were handed over, each as role@object. What the user got since is not among them.
+    """
+    creation_date: datetime
+    """When the user said yes."""
+
+
+@dataclass(kw_only=True, slots=True)
 class CreateAppKeyReply(Model):
     """CreateAppKeyReply is the answer of CreateAppKey."""
 
@@ -1951,6 +1966,8 @@ class GetApp(Model):
     """Whether its tokens act at this API with all the rights of those who sign in to it (TrustApp),
     not just with those in its organization.
     """
+    trusted_in_organization: bool
+    """Whether they act with all those rights within its organization, without asking its users."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -3699,6 +3716,14 @@ class ListFilterMethod(OpenEnum):
 
     #: The list has it.
     IN = "LIST_FILTER_METHOD_IN"
+
+
+@dataclass(kw_only=True, slots=True)
+class ListUserConsentsReply(Model):
+    """ListUserConsentsReply is the answer of ListUserConsents."""
+
+    result: list[Consent]
+    """The consents."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -5699,6 +5724,16 @@ class ResetSystemFeaturesReply(Model):
 
 
 @dataclass(kw_only=True, slots=True)
+class ResolveApplicationSettingsReply(Model):
+    """ResolveApplicationSettingsReply is the answer of ResolveApplicationSettings."""
+
+    details: SettingDetails
+    """When the context's own settings last changed."""
+    settings: ResolvedApplicationSettings
+    """The settings."""
+
+
+@dataclass(kw_only=True, slots=True)
 class ResolveBrandingReply(Model):
     """ResolveBrandingReply is the answer of ResolveBranding."""
 
@@ -5728,6 +5763,14 @@ class ResolveMessageTextReply(Model):
     """The words."""
     variables: list[str]
     """The variables that words of this kind can name, for example Code."""
+
+
+@dataclass(kw_only=True, slots=True)
+class ResolvedApplicationSettings(Model):
+    """ResolvedApplicationSettings are the properties as they apply in a context."""
+
+    roles_need_trust: ResolvedBool
+    """Whether roles are for trusted applications only."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -5921,6 +5964,14 @@ class RevocationRequest(Model):
     """A JWT signed by it (private_key_jwt)."""
     client_assertion_type: str | None = None
     """urn:ietf:params:oauth:client-assertion-type:jwt-bearer."""
+
+
+@dataclass(kw_only=True, slots=True)
+class RevokeUserConsentReply(Model):
+    """RevokeUserConsentReply is the answer of RevokeUserConsent."""
+
+    details: Details
+    """Of the user."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -6683,6 +6734,24 @@ class SessionState(OpenEnum):
 
 
 @dataclass(kw_only=True, slots=True)
+class SetApplicationSettings(Model):
+    """SetApplicationSettings sets the properties that are present."""
+
+    roles_need_trust: BoolSetting | None = None
+    """Whether the roles that people hold in the organization of an application are for trusted
+    applications only (TrustApp): others act without any, whatever their users say.
+    """
+
+
+@dataclass(kw_only=True, slots=True)
+class SetApplicationSettingsReply(Model):
+    """SetApplicationSettingsReply is the answer of SetApplicationSettings."""
+
+    details: SettingDetails
+    """Sequence and date of the last change."""
+
+
+@dataclass(kw_only=True, slots=True)
 class SetAsInstanceDefaultReply(Model):
     """SetAsInstanceDefaultReply is the answer of SetAsInstanceDefault."""
 
@@ -7296,6 +7365,8 @@ class TransferApp(Model):
     """Whether it is active; it is when left out."""
     trusted: bool
     """Whether it may act at the resource API with all the rights of those who sign in to it."""
+    trusted_in_organization: bool
+    """Whether it may within its organization."""
     creation_date: datetime | None = None
     """When it was made; now when it is left out."""
 
@@ -8291,6 +8362,7 @@ __all__ = [
     "CodeChallenge",
     "ComplianceProblem",
     "Condition",
+    "Consent",
     "CreateAppKeyReply",
     "CreateAppReply",
     "CreateAppleIDPReply",
@@ -8520,6 +8592,7 @@ __all__ = [
     "ListAvailableRolesReply",
     "ListDetails",
     "ListFilterMethod",
+    "ListUserConsentsReply",
     "LockUserReply",
     "LoginNameFilter",
     "Lost",
@@ -8671,9 +8744,11 @@ __all__ = [
     "RequestExecution",
     "ResetInstanceFeaturesReply",
     "ResetSystemFeaturesReply",
+    "ResolveApplicationSettingsReply",
     "ResolveBrandingReply",
     "ResolveLanguagesReply",
     "ResolveMessageTextReply",
+    "ResolvedApplicationSettings",
     "ResolvedBool",
     "ResolvedBrandingSettings",
     "ResolvedImage",
@@ -8687,6 +8762,7 @@ __all__ = [
     "RestRequestResponse",
     "RestWebhook",
     "RevocationRequest",
+    "RevokeUserConsentReply",
     "Role",
     "RoleFieldName",
     "RoleFilter",
@@ -8744,6 +8820,8 @@ __all__ = [
     "SessionFieldName",
     "SessionSearchFilter",
     "SessionState",
+    "SetApplicationSettings",
+    "SetApplicationSettingsReply",
     "SetAsInstanceDefaultReply",
     "SetAsPrimaryReply",
     "SetBrandingReply",
