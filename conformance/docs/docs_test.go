@@ -95,7 +95,7 @@ func (s *session) run() {
 	if s.script.Len() == 0 {
 		return
 	}
-	cmd := exec.CommandContext(s.Context(), "bash", "-euo", "pipefail", "-c", s.script.String())
+	cmd := exec.CommandContext(s.Context(), "bash", "-euo", "pipefail", "-c", "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n"+s.script.String()) // a page that fails leaves nothing running
 	cmd.Dir, cmd.Env = s.dir, s.env
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
