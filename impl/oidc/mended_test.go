@@ -185,14 +185,14 @@ func TestExchangeNamesAnyOfTheCombinedAudience(t *testing.T) {
 	w.a.refused("what neither has", w.a.exchange("web", "subject_token", token, "audience", w.a.apps["second"].ClientID), "invalid_request")
 }
 
-// TestErrorsGoByTheConfiguredType: an implicit application reads the fragment, also when
-// the request lacks its response type (document 2, "Response modes").
-func TestErrorsGoByTheConfiguredType(t *testing.T) {
+// TestErrorsWithoutAResponseTypeGoIntoTheQuery: whatever types the application has (RFC 6749,
+// section 4.1.2.1; oidcc-response-type-missing).
+func TestErrorsWithoutAResponseTypeGoIntoTheQuery(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for app, in := range map[string]string{"implicit": "#", "web": "?"} {
+	for _, app := range []string{"implicit", "web"} {
 		got := w.a.call(http.MethodGet, authorizePath+"?"+w.a.request(app, "response_type", "-").Encode(), "")
-		if to := got.Header.Get("Location"); !strings.Contains(to, in+"error=invalid_request") {
+		if to := got.Header.Get("Location"); !strings.Contains(to, "?error=invalid_request") {
 			t.Errorf("%s: %s", app, to)
 		}
 	}

@@ -97,6 +97,19 @@ func TestDevelopmentIsServedToThisMachineAlone(t *testing.T) {
 			t.Errorf("a form of %q: got %d", origin, res.StatusCode)
 		}
 	}
+	// What a page of another origin loads without asking (an image, a script) is refused too.
+	for site, want := range map[string]int{"same-origin": 200, "none": 200, "same-site": 403, "cross-site": 403} {
+		req, _ := http.NewRequest(http.MethodGet, c.Nodes[0]+"/_dev/messages", http.NoBody)
+		req.Header.Set("Sec-Fetch-Site", site)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != want || res.Header.Get("Cross-Origin-Resource-Policy") != "same-origin" {
+			t.Errorf("from %s: got %d %q", site, res.StatusCode, res.Header.Get("Cross-Origin-Resource-Policy"))
+		}
+	}
 }
 
 func TestATransportHeedsNothingOfAnother(t *testing.T) {

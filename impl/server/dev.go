@@ -61,6 +61,11 @@ const maxDevBytes = 2 << 20
 func (d *Dev) only(handler http.Handler) http.Handler {
 	handler = http.NewCrossOriginProtection().Handler(handler)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
+		if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" && r.Header.Get("Sec-Fetch-Mode") != "navigate" {
+			writeFault(w, fault.New(fault.PermissionDenied, "CROSS_ORIGIN_REQUEST", "a page of another origin asked for this; open it in a tab of its own"))
+			return
+		}
 		// Both, for a header says nothing against the name that the browser knows.
 		for _, host := range []string{w.(*exchange).host, r.Host} {
 			if !d.isLocal(host) {

@@ -25,6 +25,8 @@ var securitySchemes = fields[securityScheme]{
 
 const description = `The resource and settings API of Writ, an identity platform. Every operation exists as a gRPC method too, which gRPC-web and Connect reach over HTTP.
 
+**Version.** The services carry the label 3.0-alpha; 3.0.0-alpha is the same as a semantic version.
+
 **Contexts.** Installation, instance, organization. A call applies to the instance of its Host header unless ctx says otherwise.
 
 **JSON.** Names are lowerCamelCase, 64-bit integers are strings, times are RFC 3339 in UTC, durations are seconds such as 10s. Unknown members and unknown query parameters are refused. Answers may gain members.

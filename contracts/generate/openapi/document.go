@@ -25,6 +25,7 @@ type document struct {
 type info struct {
 	Title       string  `json:"title"`
 	Version     string  `json:"version"`
+	Label       string  `json:"x-version-label,omitempty"` // as document 1 has it ("Versioning")
 	Description string  `json:"description"`
 	Contact     contact `json:"contact"`
 	License     license `json:"license"`

@@ -94,6 +94,7 @@ func generate(set *descriptorpb.FileDescriptorSet) (*document, error) {
 		OpenAPI: "3.0.3",
 		Info: info{
 			Title:       "Writ",
+			Label:       "3.0-alpha",
 			Version:     "3.0.0-alpha", // Cargo, for one, takes semantic versions only
 			Description: description,
 			Contact:     contact{"The Writ project"},
