@@ -229,6 +229,10 @@ func (x *terminal) production() {
 	x.types(0, "00001", "migrate status", on...)
 	x.types(0, "the settings are good", "config validate", on...)
 	x.types(2, "--external-scheme", "config validate --external-scheme ftp", on...)
+	// All mistakes are told at once.
+	for _, one := range []string{"--external-scheme", "--reference", "--address-tries", "--log-level", "--search-limit"} {
+		x.types(2, one, "config validate --external-scheme ftp --reference perhaps --address-tries -1 --log-level loud --search-limit 5000", on...)
+	}
 	x.types(0, "database-url:", "config print", on...)
 	x.types(0, "additionalProperties", "config schema")
 

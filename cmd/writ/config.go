@@ -66,10 +66,8 @@ serves all commands; a key that none knows is refused.`,
 func (s *serve) validate() error {
 	var wrong []error
 	p, err := s.prepare()
-	if err == nil {
-		_, err = s.configure(server.Config{})
-	}
-	wrong = append(wrong, err)
+	_, further := s.configure(server.Config{})
+	wrong = append(wrong, err, further)
 	for name, given := range map[string]string{"--database-url": p.database, "--pooler-url": s.pooler} {
 		if given == "" {
 			continue

@@ -164,13 +164,15 @@ func (f *nodeFlags) maxClients() int {
 	return most
 }
 
-// configure returns c with what the flags say of it.
+// configure returns c with what the flags say of it, or all that is wrong with them.
 func (f *nodeFlags) configure(c server.Config) (server.Config, error) {
+	var wrong []error
+	refuse := func(format string, args ...any) { wrong = append(wrong, usageError{fmt.Errorf(format, args...)}) }
 	out := outgoing.Config{Resolver: f.outgoingDNS}
 	for _, network := range f.outgoingAllow {
 		prefix, err := netip.ParsePrefix(network)
 		if err != nil {
-			return c, usageError{fmt.Errorf("--outgoing-allow: %w", err)}
+			refuse("--outgoing-allow: %w", err)
 		}
 		out.Allow = append(out.Allow, prefix)
 	}
@@ -178,41 +180,41 @@ func (f *nodeFlags) configure(c server.Config) (server.Config, error) {
 		out.Allow = append(out.Allow, outgoing.Loopback...) // receivers that are being written run here
 	}
 	if f.addressTries < 0 {
-		return c, usageError{errors.New("--address-tries: a number from 0 up")}
+		refuse("--address-tries: a number from 0 up")
 	}
 	var known bool
 	if c.Reference, known = server.References[f.reference]; !known {
-		return c, usageError{fmt.Errorf("--reference: %q is not public, authenticated or off", f.reference)}
+		refuse("--reference: %q is not public, authenticated or off", f.reference)
 	}
 	c.Tries = throttle.Limit{Times: f.addressTries, Per: 10 * time.Minute}
 	if err := f.readSystemUsers(&c); err != nil {
-		return c, usageError{fmt.Errorf("--system-users: %w", err)}
+		refuse("--system-users: %w", err)
 	}
 	c.Telemetry = f.telemetry
 	c.Outgoing, c.TokenEndpointAudience, c.LogPersonalData = out, f.tokenAudience, f.logPersonalData
 	if err := f.trust(&c.Proxies); err != nil {
-		return c, usageError{err}
+		refuse("%w", err)
 	}
 	if limits := f.limits.OrDefault(); limits.Default > limits.Max || limits.Max > 100_000 {
-		return c, usageError{errors.New("--search-limit must be at most --max-search-limit, and that at most 100000")}
+		refuse("--search-limit must be at most --max-search-limit, and that at most 100000")
 	}
 	c.SearchLimits = f.limits
 	if f.deliveries.Attempts < 1 || f.deliveries.Age <= 0 || f.deliveries.Retention <= 0 {
-		return c, usageError{errors.New("--delivery-attempts, --delivery-age and --delivery-retention must be above 0")}
+		refuse("--delivery-attempts, --delivery-age and --delivery-retention must be above 0")
 	}
 	c.Deliveries = f.deliveries
 	var err error
 	if c.TLS, err = f.certificate(); err != nil {
-		return c, err
+		wrong = append(wrong, err)
 	}
 	if c.Space, err = spool.Open(f.transferDir, f.transferSpace); err != nil {
-		return c, usageError{fmt.Errorf("--transfer-dir, --transfer-space: %w", err)}
+		refuse("--transfer-dir, --transfer-space: %w", err)
 	}
 	c.Now, c.NewID, c.SharedHTTP2, c.DrainDelay, c.MaxClients, c.MaxHashCost = now, newID, f.sharedHTTP2, f.drainDelay, f.maxClients(), f.hashCost
 	if c.Dev != nil {
 		c.Now = c.Dev.Clock.Now
 	}
-	return c, nil
+	return c, errors.Join(wrong...)
 }
 
 // serve runs a node until ctx ends: c with what the flags say of it.

@@ -74,24 +74,28 @@ type prepared struct {
 	seed     *seed.File // nil: none
 }
 
-// prepare reads what the settings name, and opens and changes nothing.
+// prepare reads what the settings name, and opens and changes nothing. It returns all that is
+// wrong with them.
 func (s *serve) prepare() (p prepared, err error) {
+	var wrong []error
 	if s.external.Scheme != "http" && s.external.Scheme != "https" {
-		return p, usageError{errors.New("--external-scheme has to be http or https")}
+		wrong = append(wrong, usageError{errors.New("--external-scheme has to be http or https")})
 	}
 	if p.database, err = s.database.url(); err != nil {
-		return p, err
+		wrong = append(wrong, err)
 	}
 	if p.logger, err = s.logger(); err != nil {
-		return p, err
+		wrong = append(wrong, err)
 	}
 	if p.sealer, err = s.master.sealer(true); err != nil {
-		return p, err
+		wrong = append(wrong, err)
 	}
 	if s.seed != "" {
-		p.seed, err = seed.Read(s.seed)
+		if p.seed, err = seed.Read(s.seed); err != nil {
+			wrong = append(wrong, err)
+		}
 	}
-	return p, err
+	return p, errors.Join(wrong...)
 }
 
 func (s *serve) run(ctx context.Context, out io.Writer) error {

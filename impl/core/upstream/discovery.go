@@ -111,7 +111,7 @@ func (c *Client) document(ctx context.Context, p *Provider, address string, into
 // is asked for once in renewEvery; what could not be had, once in failedFor.
 const (
 	rememberedFor = time.Hour
-	renewEvery    = time.Minute
+	renewEvery    = 5 * time.Second // a provider that rotates its keys is not waited for longer
 	failedFor     = 5 * time.Second
 	// maxRemembered bounds what tenants can make a node remember (SEC-293).
 	maxRemembered = 2000
