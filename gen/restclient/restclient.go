@@ -176,6 +176,7 @@ const (
 	AUTHMETHODTYPENONE          AuthMethodType = "AUTH_METHOD_TYPE_NONE"
 	AUTHMETHODTYPEPOST          AuthMethodType = "AUTH_METHOD_TYPE_POST"
 	AUTHMETHODTYPEPRIVATEKEYJWT AuthMethodType = "AUTH_METHOD_TYPE_PRIVATE_KEY_JWT"
+	AUTHMETHODTYPESECRET        AuthMethodType = "AUTH_METHOD_TYPE_SECRET"
 	AUTHMETHODTYPEUNSPECIFIED   AuthMethodType = "AUTH_METHOD_TYPE_UNSPECIFIED"
 )
 
@@ -189,6 +190,8 @@ func (e AuthMethodType) Valid() bool {
 	case AUTHMETHODTYPEPOST:
 		return true
 	case AUTHMETHODTYPEPRIVATEKEYJWT:
+		return true
+	case AUTHMETHODTYPESECRET:
 		return true
 	case AUTHMETHODTYPEUNSPECIFIED:
 		return true
@@ -2314,13 +2317,13 @@ func (e PreviewMessageTextParamsKind) Valid() bool {
 
 // APIConfig APIConfig is how an API authenticates.
 type APIConfig struct {
-	// AuthMethodType BASIC, which it is when omitted, or PRIVATE_KEY_JWT.
+	// AuthMethodType SECRET, which it is when omitted, BASIC or PRIVATE_KEY_JWT. The introspection endpoint takes a secret in the Authorization header only.
 	AuthMethodType *AuthMethodType `json:"authMethodType,omitempty"`
 }
 
 // APIConfigOutput APIConfig is how an API authenticates.
 type APIConfigOutput struct {
-	// AuthMethodType BASIC, which it is when omitted, or PRIVATE_KEY_JWT.
+	// AuthMethodType SECRET, which it is when omitted, BASIC or PRIVATE_KEY_JWT. The introspection endpoint takes a secret in the Authorization header only.
 	AuthMethodType AuthMethodType `json:"authMethodType"`
 }
 
@@ -2545,7 +2548,7 @@ type AppV3AlphaOIDCConfig struct {
 	// ApplicationType What kind of program it is; WEB when omitted.
 	ApplicationType *ApplicationType `json:"applicationType,omitempty"`
 
-	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it; BASIC when omitted.
+	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it; SECRET when omitted.
 	AuthMethodType *AuthMethodType `json:"authMethodType,omitempty"`
 
 	// ClockSkew By how much the clock of the application may differ: added to exp and subtracted from iat, nbf and auth_time, at most 5 seconds. At least 0s, at most 5s.
@@ -2595,7 +2598,7 @@ type AppV3AlphaOIDCConfigOutput struct {
 	// ApplicationType What kind of program it is; WEB when omitted.
 	ApplicationType ApplicationType `json:"applicationType"`
 
-	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it; BASIC when omitted.
+	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it; SECRET when omitted.
 	AuthMethodType AuthMethodType `json:"authMethodType"`
 
 	// ClockSkew By how much the clock of the application may differ: added to exp and subtracted from iat, nbf and auth_time, at most 5 seconds. At least 0s, at most 5s.
@@ -3045,7 +3048,7 @@ type CreateAppReply struct {
 	// ClientID What the application calls itself at the endpoints of OpenID Connect.
 	ClientID string `json:"clientId"`
 
-	// ClientSecret The client secret, for BASIC and POST only. It is never shown again.
+	// ClientSecret The client secret, for SECRET, BASIC and POST only. It is never shown again.
 	ClientSecret string `json:"clientSecret"`
 
 	// Details ID, sequence and date of the new application.
@@ -6078,7 +6081,7 @@ type PasswordOutput struct {
 
 // PatchAPIConfig PatchAPIConfig changes the fields that are present.
 type PatchAPIConfig struct {
-	// AuthMethodType BASIC or PRIVATE_KEY_JWT.
+	// AuthMethodType SECRET, BASIC or PRIVATE_KEY_JWT.
 	AuthMethodType *AuthMethodType `json:"authMethodType,omitempty"`
 }
 

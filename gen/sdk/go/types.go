@@ -6,13 +6,15 @@ import "time"
 
 // APIConfig is how an API authenticates.
 type APIConfig struct {
-	// BASIC, which it is when omitted, or PRIVATE_KEY_JWT.
+	// SECRET, which it is when omitted, BASIC or PRIVATE_KEY_JWT. The introspection endpoint takes a secret in
+	// the Authorization header only.
 	AuthMethodType AuthMethodType `json:"authMethodType,omitzero"`
 }
 
 // APIConfigOutput is how an API authenticates. It is APIConfig as it is answered.
 type APIConfigOutput struct {
-	// BASIC, which it is when omitted, or PRIVATE_KEY_JWT.
+	// SECRET, which it is when omitted, BASIC or PRIVATE_KEY_JWT. The introspection endpoint takes a secret in
+	// the Authorization header only.
 	AuthMethodType AuthMethodType `json:"authMethodType"`
 }
 
@@ -233,7 +235,7 @@ type AppOIDCConfig struct {
 	// What kind of program it is; WEB when omitted.
 	ApplicationType ApplicationType `json:"applicationType,omitzero"`
 	// How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that
-	// ceases to loses it; BASIC when omitted.
+	// ceases to loses it; SECRET when omitted.
 	AuthMethodType AuthMethodType `json:"authMethodType,omitzero"`
 	// Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment. Not
 	// for production.
@@ -279,7 +281,7 @@ type AppOIDCConfigOutput struct {
 	// What kind of program it is; WEB when omitted.
 	ApplicationType ApplicationType `json:"applicationType"`
 	// How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that
-	// ceases to loses it; BASIC when omitted.
+	// ceases to loses it; SECRET when omitted.
 	AuthMethodType AuthMethodType `json:"authMethodType"`
 	// Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment. Not
 	// for production.
@@ -473,9 +475,9 @@ const (
 type AuthMethodType string
 
 const (
-	// The default: BASIC.
+	// The default: SECRET.
 	AuthMethodTypeUnspecified AuthMethodType = "AUTH_METHOD_TYPE_UNSPECIFIED"
-	// With ID and secret in the Authorization header: client_secret_basic.
+	// With ID and secret in the Authorization header: client_secret_basic. Nothing else is taken then.
 	AuthMethodTypeBasic AuthMethodType = "AUTH_METHOD_TYPE_BASIC"
 	// With ID and secret in the form: client_secret_post, which mozilla-django-oidc and passport use. Nothing
 	// else is taken then; the introspection endpoint does not take it.
@@ -484,6 +486,9 @@ const (
 	AuthMethodTypeNone AuthMethodType = "AUTH_METHOD_TYPE_NONE"
 	// With an assertion that one of its keys signed.
 	AuthMethodTypePrivateKeyJWT AuthMethodType = "AUTH_METHOD_TYPE_PRIVATE_KEY_JWT"
+	// With ID and secret, in the Authorization header or in the form, but not in both of one request:
+	// client_secret_basic and client_secret_post, whichever the client's library has.
+	AuthMethodTypeSecret AuthMethodType = "AUTH_METHOD_TYPE_SECRET"
 )
 
 // Authenticator is an authenticator without its secrets.
@@ -720,7 +725,7 @@ type CreateAppReply struct {
 	Details Details `json:"details"`
 	// What the application calls itself at the endpoints of OpenID Connect.
 	ClientID string `json:"clientId"`
-	// The client secret, for BASIC and POST only. It is never shown again.
+	// The client secret, for SECRET, BASIC and POST only. It is never shown again.
 	ClientSecret string `json:"clientSecret"`
 }
 
@@ -3556,7 +3561,7 @@ type PasswordOutput struct {
 
 // PatchAPIConfig changes the fields that are present.
 type PatchAPIConfig struct {
-	// BASIC or PRIVATE_KEY_JWT.
+	// SECRET, BASIC or PRIVATE_KEY_JWT.
 	AuthMethodType *AuthMethodType `json:"authMethodType,omitempty"`
 }
 

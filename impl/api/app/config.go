@@ -24,14 +24,15 @@ const (
 	userAgent = appv3.ApplicationType_APPLICATION_TYPE_USER_AGENT
 	native    = appv3.ApplicationType_APPLICATION_TYPE_NATIVE
 
-	methodBasic = appv3.AuthMethodType_AUTH_METHOD_TYPE_BASIC
-	methodPost  = appv3.AuthMethodType_AUTH_METHOD_TYPE_POST
-	methodNone  = appv3.AuthMethodType_AUTH_METHOD_TYPE_NONE
+	methodBasic  = appv3.AuthMethodType_AUTH_METHOD_TYPE_BASIC
+	methodPost   = appv3.AuthMethodType_AUTH_METHOD_TYPE_POST
+	methodNone   = appv3.AuthMethodType_AUTH_METHOD_TYPE_NONE
+	methodSecret = appv3.AuthMethodType_AUTH_METHOD_TYPE_SECRET
 )
 
 // setDefaults fills what a new application left out, as the contract says.
 func setDefaults(row *db.App) {
-	orElse(&row.AuthMethodType, methodBasic)
+	orElse(&row.AuthMethodType, methodSecret)
 	if row.Type != typeOIDC {
 		return
 	}
@@ -63,7 +64,7 @@ func orElse[E ~int32](value *E, or E) {
 }
 
 func usesSecret(row *db.App) bool {
-	return row.AuthMethodType == methodBasic || row.AuthMethodType == methodPost
+	return slices.Contains([]appv3.AuthMethodType{methodSecret, methodBasic, methodPost}, row.AuthMethodType)
 }
 
 // check refuses addresses that must not be registered, by all settings together:

@@ -426,7 +426,7 @@ func (w *writing) app(of *transferv1.TransferApp) (*yaml.Node, error) {
 	}
 	put(app, "trusted", of.GetTrusted())
 	switch method {
-	case appv3.AuthMethodType_AUTH_METHOD_TYPE_BASIC, appv3.AuthMethodType_AUTH_METHOD_TYPE_POST, appv3.AuthMethodType_AUTH_METHOD_TYPE_UNSPECIFIED:
+	case appv3.AuthMethodType_AUTH_METHOD_TYPE_BASIC, appv3.AuthMethodType_AUTH_METHOD_TYPE_POST, appv3.AuthMethodType_AUTH_METHOD_TYPE_SECRET, appv3.AuthMethodType_AUTH_METHOD_TYPE_UNSPECIFIED:
 		w.Lost("apps", of.GetId(), "its client secret is a new one: a seed file has no hashes of secrets")
 		put(app, "secret", &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle})
 	case appv3.AuthMethodType_AUTH_METHOD_TYPE_PRIVATE_KEY_JWT:

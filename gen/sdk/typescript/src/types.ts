@@ -4,13 +4,19 @@ import type { AtMostOneOf, Base64, Duration, ExactlyOneOf, Int64, JsonObject, Op
 
 /** APIConfig is how an API authenticates. */
 export interface APIConfig {
-  /** BASIC, which it is when omitted, or PRIVATE_KEY_JWT. */
+  /**
+   * SECRET, which it is when omitted, BASIC or PRIVATE_KEY_JWT. The introspection endpoint takes a secret in
+   * the Authorization header only.
+   */
   authMethodType?: AuthMethodType;
 }
 
 /** APIConfigOutput is how an API authenticates. It is APIConfig as it is answered. */
 export interface APIConfigOutput {
-  /** BASIC, which it is when omitted, or PRIVATE_KEY_JWT. */
+  /**
+   * SECRET, which it is when omitted, BASIC or PRIVATE_KEY_JWT. The introspection endpoint takes a secret in
+   * the Authorization header only.
+   */
   authMethodType: AuthMethodType;
 }
 
@@ -243,7 +249,7 @@ export interface AppOIDCConfig {
   applicationType?: ApplicationType;
   /**
    * How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that
-   * ceases to loses it; BASIC when omitted.
+   * ceases to loses it; SECRET when omitted.
    */
   authMethodType?: AuthMethodType;
   /**
@@ -305,7 +311,7 @@ export interface AppOIDCConfigOutput {
   applicationType: ApplicationType;
   /**
    * How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that
-   * ceases to loses it; BASIC when omitted.
+   * ceases to loses it; SECRET when omitted.
    */
   authMethodType: AuthMethodType;
   /**
@@ -528,9 +534,9 @@ export type AuthMechanism = Open<(typeof AuthMechanism)[keyof typeof AuthMechani
  * others.
  */
 export const AuthMethodType = {
-  /** The default: BASIC. */
+  /** The default: SECRET. */
   UNSPECIFIED: "AUTH_METHOD_TYPE_UNSPECIFIED",
-  /** With ID and secret in the Authorization header: client_secret_basic. */
+  /** With ID and secret in the Authorization header: client_secret_basic. Nothing else is taken then. */
   BASIC: "AUTH_METHOD_TYPE_BASIC",
   /**
    * With ID and secret in the form: client_secret_post, which mozilla-django-oidc and passport use. Nothing
@@ -541,6 +547,11 @@ export const AuthMethodType = {
   NONE: "AUTH_METHOD_TYPE_NONE",
   /** With an assertion that one of its keys signed. */
   PRIVATE_KEY_JWT: "AUTH_METHOD_TYPE_PRIVATE_KEY_JWT",
+  /**
+   * With ID and secret, in the Authorization header or in the form, but not in both of one request:
+   * client_secret_basic and client_secret_post, whichever the client's library has.
+   */
+  SECRET: "AUTH_METHOD_TYPE_SECRET",
 } as const;
 export type AuthMethodType = Open<(typeof AuthMethodType)[keyof typeof AuthMethodType]>;
 
@@ -785,7 +796,7 @@ export interface CreateAppReply {
   details: Details;
   /** What the application calls itself at the endpoints of OpenID Connect. */
   clientId: string;
-  /** The client secret, for BASIC and POST only. It is never shown again. */
+  /** The client secret, for SECRET, BASIC and POST only. It is never shown again. */
   clientSecret: string;
 }
 
@@ -3748,7 +3759,7 @@ export interface PasswordOutput {
 
 /** PatchAPIConfig changes the fields that are present. */
 export interface PatchAPIConfig {
-  /** BASIC or PRIVATE_KEY_JWT. */
+  /** SECRET, BASIC or PRIVATE_KEY_JWT. */
   authMethodType?: AuthMethodType;
 }
 

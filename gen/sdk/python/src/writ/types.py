@@ -15,7 +15,9 @@ class APIConfig(Model):
     """APIConfig is how an API authenticates."""
 
     auth_method_type: AuthMethodType | None = None
-    """BASIC, which it is when omitted, or PRIVATE_KEY_JWT."""
+    """SECRET, which it is when omitted, BASIC or PRIVATE_KEY_JWT. The introspection endpoint takes a
+    secret in the Authorization header only.
+    """
 
 
 @dataclass(kw_only=True, slots=True)
@@ -23,7 +25,9 @@ class APIConfigOutput(Model):
     """APIConfigOutput is how an API authenticates. It is APIConfig as it is answered."""
 
     auth_method_type: AuthMethodType
-    """BASIC, which it is when omitted, or PRIVATE_KEY_JWT."""
+    """SECRET, which it is when omitted, BASIC or PRIVATE_KEY_JWT. The introspection endpoint takes a
+    secret in the Authorization header only.
+    """
 
 
 class AccessTokenType(OpenEnum):
@@ -289,7 +293,7 @@ class AppOIDCConfig(Model):
     """What kind of program it is; WEB when omitted."""
     auth_method_type: AuthMethodType | None = None
     """How the application authenticates. One that begins to use a secret gets it by RegenerateSecret;
-    one that ceases to loses it; BASIC when omitted.
+    one that ceases to loses it; SECRET when omitted.
     """
     development_mode: bool | None = None
     """Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path
@@ -346,7 +350,7 @@ class AppOIDCConfigOutput(Model):
     """What kind of program it is; WEB when omitted."""
     auth_method_type: AuthMethodType
     """How the application authenticates. One that begins to use a secret gets it by RegenerateSecret;
-    one that ceases to loses it; BASIC when omitted.
+    one that ceases to loses it; SECRET when omitted.
     """
     development_mode: bool
     """Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path
@@ -575,9 +579,10 @@ class AuthMethodType(OpenEnum):
     A server that is newer than this package may answer others.
     """
 
-    #: The default: BASIC.
+    #: The default: SECRET.
     UNSPECIFIED = "AUTH_METHOD_TYPE_UNSPECIFIED"
-    #: With ID and secret in the Authorization header: client_secret_basic.
+    #: With ID and secret in the Authorization header: client_secret_basic. Nothing else is taken
+    #: then.
     BASIC = "AUTH_METHOD_TYPE_BASIC"
     #: With ID and secret in the form: client_secret_post, which mozilla-django-oidc and passport
     #: use. Nothing else is taken then; the introspection endpoint does not take it.
@@ -586,6 +591,9 @@ class AuthMethodType(OpenEnum):
     NONE = "AUTH_METHOD_TYPE_NONE"
     #: With an assertion that one of its keys signed.
     PRIVATE_KEY_JWT = "AUTH_METHOD_TYPE_PRIVATE_KEY_JWT"
+    #: With ID and secret, in the Authorization header or in the form, but not in both of one
+    #: request: client_secret_basic and client_secret_post, whichever the client's library has.
+    SECRET = "AUTH_METHOD_TYPE_SECRET"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -875,7 +883,7 @@ class CreateAppReply(Model):
     client_id: str
     """What the application calls itself at the endpoints of OpenID Connect."""
     client_secret: str
-    """The client secret, for BASIC and POST only. It is never shown again."""
+    """The client secret, for SECRET, BASIC and POST only. It is never shown again."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -4362,7 +4370,7 @@ class PatchAPIConfig(Model):
     """PatchAPIConfig changes the fields that are present."""
 
     auth_method_type: AuthMethodType | None = None
-    """BASIC or PRIVATE_KEY_JWT."""
+    """SECRET, BASIC or PRIVATE_KEY_JWT."""
 
 
 @dataclass(kw_only=True, slots=True)

@@ -206,9 +206,10 @@ func (ApplicationType) EnumDescriptor() ([]byte, []int) {
 type AuthMethodType int32
 
 const (
-	// The default: BASIC.
+	// The default: SECRET.
 	AuthMethodType_AUTH_METHOD_TYPE_UNSPECIFIED AuthMethodType = 0
-	// With ID and secret in the Authorization header: client_secret_basic.
+	// With ID and secret in the Authorization header: client_secret_basic. Nothing else is
+	// taken then.
 	AuthMethodType_AUTH_METHOD_TYPE_BASIC AuthMethodType = 1
 	// With ID and secret in the form: client_secret_post, which mozilla-django-oidc and
 	// passport use. Nothing else is taken then; the introspection endpoint does not take it.
@@ -217,6 +218,9 @@ const (
 	AuthMethodType_AUTH_METHOD_TYPE_NONE AuthMethodType = 3
 	// With an assertion that one of its keys signed.
 	AuthMethodType_AUTH_METHOD_TYPE_PRIVATE_KEY_JWT AuthMethodType = 4
+	// With ID and secret, in the Authorization header or in the form, but not in both of one
+	// request: client_secret_basic and client_secret_post, whichever the client's library has.
+	AuthMethodType_AUTH_METHOD_TYPE_SECRET AuthMethodType = 5
 )
 
 // Enum value maps for AuthMethodType.
@@ -227,6 +231,7 @@ var (
 		2: "AUTH_METHOD_TYPE_POST",
 		3: "AUTH_METHOD_TYPE_NONE",
 		4: "AUTH_METHOD_TYPE_PRIVATE_KEY_JWT",
+		5: "AUTH_METHOD_TYPE_SECRET",
 	}
 	AuthMethodType_value = map[string]int32{
 		"AUTH_METHOD_TYPE_UNSPECIFIED":     0,
@@ -234,6 +239,7 @@ var (
 		"AUTH_METHOD_TYPE_POST":            2,
 		"AUTH_METHOD_TYPE_NONE":            3,
 		"AUTH_METHOD_TYPE_PRIVATE_KEY_JWT": 4,
+		"AUTH_METHOD_TYPE_SECRET":          5,
 	}
 )
 
@@ -663,7 +669,7 @@ type OIDCConfig struct {
 	ApplicationType ApplicationType `protobuf:"varint,5,opt,name=application_type,json=applicationType,proto3,enum=writ.app.v3alpha.ApplicationType" json:"application_type,omitempty"`
 	// How the application authenticates. One that begins to use a secret gets it by
 	// RegenerateSecret; one that ceases to loses it;
-	// BASIC when omitted.
+	// SECRET when omitted.
 	AuthMethodType AuthMethodType `protobuf:"varint,6,opt,name=auth_method_type,json=authMethodType,proto3,enum=writ.app.v3alpha.AuthMethodType" json:"auth_method_type,omitempty"`
 	// Allows http addresses everywhere, and * in redirect URIs for a part of a host
 	// label or path segment. Not for production.
@@ -1023,7 +1029,8 @@ func (x *PatchOIDCConfig) GetIdTokenSignedResponseAlg() v3alpha.SignatureAlgorit
 // APIConfig is how an API authenticates.
 type APIConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// BASIC, which it is when omitted, or PRIVATE_KEY_JWT.
+	// SECRET, which it is when omitted, BASIC or PRIVATE_KEY_JWT. The introspection
+	// endpoint takes a secret in the Authorization header only.
 	AuthMethodType AuthMethodType `protobuf:"varint,1,opt,name=auth_method_type,json=authMethodType,proto3,enum=writ.app.v3alpha.AuthMethodType" json:"auth_method_type,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1069,7 +1076,7 @@ func (x *APIConfig) GetAuthMethodType() AuthMethodType {
 // PatchAPIConfig changes the fields that are present.
 type PatchAPIConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// BASIC or PRIVATE_KEY_JWT.
+	// SECRET, BASIC or PRIVATE_KEY_JWT.
 	AuthMethodType *AuthMethodType `protobuf:"varint,1,opt,name=auth_method_type,json=authMethodType,proto3,enum=writ.app.v3alpha.AuthMethodType,oneof" json:"auth_method_type,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1942,7 +1949,7 @@ type CreateAppResponse struct {
 	Details *v3alpha.Details `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// What the application calls itself at the endpoints of OpenID Connect.
 	ClientId string `protobuf:"bytes,2,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
-	// The client secret, for BASIC and POST only. It is never shown again.
+	// The client secret, for SECRET, BASIC and POST only. It is never shown again.
 	ClientSecret  string `protobuf:"bytes,3,opt,name=client_secret,json=clientSecret,proto3" json:"client_secret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3547,13 +3554,14 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x1cAPPLICATION_TYPE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14APPLICATION_TYPE_WEB\x10\x01\x12\x1f\n" +
 	"\x1bAPPLICATION_TYPE_USER_AGENT\x10\x02\x12\x1b\n" +
-	"\x17APPLICATION_TYPE_NATIVE\x10\x03*\xaa\x01\n" +
+	"\x17APPLICATION_TYPE_NATIVE\x10\x03*\xc7\x01\n" +
 	"\x0eAuthMethodType\x12 \n" +
 	"\x1cAUTH_METHOD_TYPE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16AUTH_METHOD_TYPE_BASIC\x10\x01\x12\x19\n" +
 	"\x15AUTH_METHOD_TYPE_POST\x10\x02\x12\x19\n" +
 	"\x15AUTH_METHOD_TYPE_NONE\x10\x03\x12$\n" +
-	" AUTH_METHOD_TYPE_PRIVATE_KEY_JWT\x10\x04*H\n" +
+	" AUTH_METHOD_TYPE_PRIVATE_KEY_JWT\x10\x04\x12\x1b\n" +
+	"\x17AUTH_METHOD_TYPE_SECRET\x10\x05*H\n" +
 	"\aAppType\x12\x18\n" +
 	"\x14APP_TYPE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rAPP_TYPE_OIDC\x10\x01\x12\x10\n" +
