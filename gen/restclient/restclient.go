@@ -2577,7 +2577,7 @@ type AppV3AlphaOIDCConfig struct {
 	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectUris *[]string `json:"postLogoutRedirectUris,omitempty"`
 
-	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode.
+	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode; writ dev takes it for the loopback addresses of all.
 	RedirectUris *[]string `json:"redirectUris,omitempty"`
 
 	// ResponseTypes What the authorization endpoint may answer; CODE when omitted.
@@ -2627,7 +2627,7 @@ type AppV3AlphaOIDCConfigOutput struct {
 	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectUris []string `json:"postLogoutRedirectUris"`
 
-	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode.
+	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode; writ dev takes it for the loopback addresses of all.
 	RedirectUris []string `json:"redirectUris"`
 
 	// ResponseTypes What the authorization endpoint may answer; CODE when omitted.
@@ -2677,7 +2677,7 @@ type AppV3AlphaPatchOIDCConfig struct {
 	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectUris *RedirectURIs `json:"postLogoutRedirectUris,omitempty"`
 
-	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode.
+	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode; writ dev takes it for the loopback addresses of all.
 	RedirectUris *RedirectURIs `json:"redirectUris,omitempty"`
 
 	// ResponseTypes What the authorization endpoint may answer.

@@ -224,7 +224,8 @@ type AppKeySearchFilter struct {
 type AppOIDCConfig struct {
 	// Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for
 	// byte; only the port of a loopback address of a native application may differ. http is for loopback
-	// addresses of native applications and for development mode.
+	// addresses of native applications and for development mode; writ dev takes it for the loopback addresses of
+	// all.
 	RedirectURIs []string `json:"redirectUris,omitzero"`
 	// Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectURIs []string `json:"postLogoutRedirectUris,omitzero"`
@@ -270,7 +271,8 @@ type AppOIDCConfig struct {
 type AppOIDCConfigOutput struct {
 	// Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for
 	// byte; only the port of a loopback address of a native application may differ. http is for loopback
-	// addresses of native applications and for development mode.
+	// addresses of native applications and for development mode; writ dev takes it for the loopback addresses of
+	// all.
 	RedirectURIs []string `json:"redirectUris,omitzero"`
 	// Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectURIs []string `json:"postLogoutRedirectUris,omitzero"`
@@ -316,7 +318,8 @@ type AppOIDCConfigOutput struct {
 type AppPatchOIDCConfig struct {
 	// Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for
 	// byte; only the port of a loopback address of a native application may differ. http is for loopback
-	// addresses of native applications and for development mode.
+	// addresses of native applications and for development mode; writ dev takes it for the loopback addresses of
+	// all.
 	RedirectURIs *RedirectURIs `json:"redirectUris,omitempty"`
 	// Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectURIs *RedirectURIs `json:"postLogoutRedirectUris,omitempty"`

@@ -47,14 +47,14 @@ func setDefaults(row *db.App) {
 }
 
 // Complete gives an application that comes from elsewhere what it left out, and refuses
-// what a new one could not have either.
-func Complete(m *transferv1.TransferApp) error {
+// what a new one could not have either; local is resource.Env.Local.
+func Complete(m *transferv1.TransferApp, local bool) error {
 	row := &db.App{}
 	storage.AssignTransferApp(row, m)
 	setDefaults(row)
 	whole := storage.NewTransferApp(row)
 	m.Config = whole.GetConfig()
-	return check(row, "")
+	return check(row, local, "")
 }
 
 func orElse[E ~int32](value *E, or E) {
@@ -70,8 +70,8 @@ func usesSecret(row *db.App) bool {
 // check refuses addresses that must not be registered, by all settings together:
 // one that was fine in development mode stops it from being left (SEC-003). below
 // is what follows the name of a list in the request.
-func check(row *db.App, below string) error {
-	client := redirect.Client{Native: row.ApplicationType == native, Development: row.DevelopmentMode}
+func check(row *db.App, local bool, below string) error {
+	client := redirect.Client{Native: row.ApplicationType == native, Development: row.DevelopmentMode, Local: local}
 	origins := below
 	if below != "" {
 		origins = ".origins"

@@ -236,7 +236,8 @@ export interface AppOIDCConfig {
   /**
    * Where the answer to a login may be sent. The address that a login asks for has to be one of these byte
    * for byte; only the port of a loopback address of a native application may differ. http is for loopback
-   * addresses of native applications and for development mode.
+   * addresses of native applications and for development mode; writ dev takes it for the loopback addresses
+   * of all.
    */
   redirectUris?: string[];
   /** Where the browser may be sent after a logout; the same rules. */
@@ -298,7 +299,8 @@ export interface AppOIDCConfigOutput {
   /**
    * Where the answer to a login may be sent. The address that a login asks for has to be one of these byte
    * for byte; only the port of a loopback address of a native application may differ. http is for loopback
-   * addresses of native applications and for development mode.
+   * addresses of native applications and for development mode; writ dev takes it for the loopback addresses
+   * of all.
    */
   redirectUris: string[];
   /** Where the browser may be sent after a logout; the same rules. */
@@ -360,7 +362,8 @@ export interface AppPatchOIDCConfig {
   /**
    * Where the answer to a login may be sent. The address that a login asks for has to be one of these byte
    * for byte; only the port of a loopback address of a native application may differ. http is for loopback
-   * addresses of native applications and for development mode.
+   * addresses of native applications and for development mode; writ dev takes it for the loopback addresses
+   * of all.
    */
   redirectUris?: RedirectURIs;
   /** Where the browser may be sent after a logout; the same rules. */

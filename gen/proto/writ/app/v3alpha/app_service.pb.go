@@ -661,7 +661,8 @@ type OIDCConfig struct {
 	// Where the answer to a login may be sent. The address that a login asks for
 	// has to be one of these byte for byte; only the port of a loopback address of
 	// a native application may differ. http is for loopback addresses of native
-	// applications and for development mode.
+	// applications and for development mode; writ dev takes it for the loopback addresses
+	// of all.
 	RedirectUris []string `protobuf:"bytes,1,rep,name=redirect_uris,json=redirectUris,proto3" json:"redirect_uris,omitempty"`
 	// Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectUris []string `protobuf:"bytes,2,rep,name=post_logout_redirect_uris,json=postLogoutRedirectUris,proto3" json:"post_logout_redirect_uris,omitempty"`
@@ -850,7 +851,8 @@ type PatchOIDCConfig struct {
 	// Where the answer to a login may be sent. The address that a login asks for
 	// has to be one of these byte for byte; only the port of a loopback address of
 	// a native application may differ. http is for loopback addresses of native
-	// applications and for development mode.
+	// applications and for development mode; writ dev takes it for the loopback addresses
+	// of all.
 	RedirectUris *RedirectURIs `protobuf:"bytes,1,opt,name=redirect_uris,json=redirectUris,proto3" json:"redirect_uris,omitempty"`
 	// Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectUris *RedirectURIs `protobuf:"bytes,2,opt,name=post_logout_redirect_uris,json=postLogoutRedirectUris,proto3" json:"post_logout_redirect_uris,omitempty"`

@@ -281,7 +281,8 @@ class AppOIDCConfig(Model):
     redirect_uris: list[str] | None = None
     """Where the answer to a login may be sent. The address that a login asks for has to be one of
     these byte for byte; only the port of a loopback address of a native application may differ.
-    http is for loopback addresses of native applications and for development mode.
+    http is for loopback addresses of native applications and for development mode; writ dev takes
+    it for the loopback addresses of all.
     """
     post_logout_redirect_uris: list[str] | None = None
     """Where the browser may be sent after a logout; the same rules."""
@@ -338,7 +339,8 @@ class AppOIDCConfigOutput(Model):
     redirect_uris: list[str]
     """Where the answer to a login may be sent. The address that a login asks for has to be one of
     these byte for byte; only the port of a loopback address of a native application may differ.
-    http is for loopback addresses of native applications and for development mode.
+    http is for loopback addresses of native applications and for development mode; writ dev takes
+    it for the loopback addresses of all.
     """
     post_logout_redirect_uris: list[str]
     """Where the browser may be sent after a logout; the same rules."""
@@ -395,7 +397,8 @@ class AppPatchOIDCConfig(Model):
     redirect_uris: RedirectURIs | None = None
     """Where the answer to a login may be sent. The address that a login asks for has to be one of
     these byte for byte; only the port of a loopback address of a native application may differ.
-    http is for loopback addresses of native applications and for development mode.
+    http is for loopback addresses of native applications and for development mode; writ dev takes
+    it for the loopback addresses of all.
     """
     post_logout_redirect_uris: RedirectURIs | None = None
     """Where the browser may be sent after a logout; the same rules."""
