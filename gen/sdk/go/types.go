@@ -265,6 +265,18 @@ type AppOIDCConfig struct {
 	// Registration); that of the instance when omitted. When no application of the instance asked for the
 	// algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
 	IDTokenSignedResponseAlg SignatureAlgorithm `json:"idTokenSignedResponseAlg,omitzero"`
+	// How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
+	// omitted. At least 0s, at most 43200s.
+	AccessTokenLifetime *Duration `json:"accessTokenLifetime,omitempty"`
+	// How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted.
+	// At least 0s, at most 43200s.
+	IDTokenLifetime *Duration `json:"idTokenLifetime,omitempty"`
+	// How long a refresh token is good while it is not used, from one hour to a year; what the settings of
+	// lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+	RefreshTokenIdleLifetime *Duration `json:"refreshTokenIdleLifetime,omitempty"`
+	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the
+	// settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+	RefreshTokenLifetime *Duration `json:"refreshTokenLifetime,omitempty"`
 }
 
 // OIDCConfig is how an application uses the OpenID provider.
@@ -312,6 +324,18 @@ type AppOIDCConfigOutput struct {
 	// Registration); that of the instance when omitted. When no application of the instance asked for the
 	// algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
 	IDTokenSignedResponseAlg SignatureAlgorithm `json:"idTokenSignedResponseAlg"`
+	// How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
+	// omitted. At least 0s, at most 43200s.
+	AccessTokenLifetime *Duration `json:"accessTokenLifetime,omitempty"`
+	// How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted.
+	// At least 0s, at most 43200s.
+	IDTokenLifetime *Duration `json:"idTokenLifetime,omitempty"`
+	// How long a refresh token is good while it is not used, from one hour to a year; what the settings of
+	// lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+	RefreshTokenIdleLifetime *Duration `json:"refreshTokenIdleLifetime,omitempty"`
+	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the
+	// settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+	RefreshTokenLifetime *Duration `json:"refreshTokenLifetime,omitempty"`
 }
 
 // AppPatchOIDCConfig changes the fields that are present.
@@ -358,6 +382,18 @@ type AppPatchOIDCConfig struct {
 	// key that is new to the instance is published first: until ten minutes later, or eleven, the instance's
 	// signs.
 	IDTokenSignedResponseAlg *SignatureAlgorithm `json:"idTokenSignedResponseAlg,omitempty"`
+	// How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say. At least
+	// 0s, at most 43200s.
+	AccessTokenLifetime *Duration `json:"accessTokenLifetime,omitempty"`
+	// How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say. At least 0s,
+	// at most 43200s.
+	IDTokenLifetime *Duration `json:"idTokenLifetime,omitempty"`
+	// How long a refresh token is good while it is not used, from one hour to a year; no seconds: what the
+	// settings say. At least 0s, at most 3.1536e+07s.
+	RefreshTokenIdleLifetime *Duration `json:"refreshTokenIdleLifetime,omitempty"`
+	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; no
+	// seconds: what the settings say. At least 0s, at most 9.4608e+07s.
+	RefreshTokenLifetime *Duration `json:"refreshTokenLifetime,omitempty"`
 }
 
 // AppSearchFilter is one condition an application has to meet.
@@ -4657,6 +4693,14 @@ type ResolveLanguagesReply struct {
 	Settings ResolvedLanguageSettings `json:"settings"`
 }
 
+// ResolveLifetimesReply is the answer of ResolveLifetimes.
+type ResolveLifetimesReply struct {
+	// When the context's own settings last changed.
+	Details SettingDetails `json:"details"`
+	// The lifetimes.
+	Settings ResolvedLifetimeSettings `json:"settings"`
+}
+
 // ResolveMessageTextReply is the answer of ResolveMessageText.
 type ResolveMessageTextReply struct {
 	// When the context's own words last changed.
@@ -4710,6 +4754,14 @@ type ResolvedBrandingSettings struct {
 	HelpLink ResolvedString `json:"helpLink"`
 }
 
+// ResolvedDuration is a time and where it comes from.
+type ResolvedDuration struct {
+	// The value.
+	Value *Duration `json:"value,omitempty"`
+	// The context it is inherited from; absent when it is the context's own.
+	Owner *Owner `json:"owner,omitempty"`
+}
+
 // ResolvedImage is a picture and where it comes from.
 type ResolvedImage struct {
 	// The picture; absent when there is none.
@@ -4734,6 +4786,20 @@ type ResolvedLanguages struct {
 	Value []LanguageOutput `json:"value,omitzero"`
 	// The context it is inherited from; absent when it is the context's own.
 	Owner *Owner `json:"owner,omitempty"`
+}
+
+// ResolvedLifetimeSettings are the lifetimes as they apply in a context.
+type ResolvedLifetimeSettings struct {
+	// How long access tokens are good.
+	AccessTokenLifetime ResolvedDuration `json:"accessTokenLifetime"`
+	// How long ID tokens are good.
+	IDTokenLifetime ResolvedDuration `json:"idTokenLifetime"`
+	// How long a refresh token is good while it is not used.
+	RefreshTokenIdleLifetime ResolvedDuration `json:"refreshTokenIdleLifetime"`
+	// How long refresh tokens that come of one sign-in are good in all.
+	RefreshTokenLifetime ResolvedDuration `json:"refreshTokenLifetime"`
+	// How long a sign-in counts while the browser does not use it.
+	SessionIdleLifetime ResolvedDuration `json:"sessionIdleLifetime"`
 }
 
 // ResolvedMessageTextSettings are the words as they apply in a context.
@@ -5545,6 +5611,31 @@ type SetLanguageSettings struct {
 
 // SetLanguagesReply is the answer of SetLanguages.
 type SetLanguagesReply struct {
+	// Sequence and date of the last change.
+	Details SettingDetails `json:"details"`
+}
+
+// SetLifetimeSettings sets the lifetimes that are present.
+type SetLifetimeSettings struct {
+	// How long access tokens are good, from one minute to 12 hours, which it is by default. At least 0s, at most
+	// 43200s.
+	AccessTokenLifetime *Duration `json:"accessTokenLifetime,omitempty"`
+	// How long ID tokens are good, from one minute to 12 hours, which it is by default. At least 0s, at most
+	// 43200s.
+	IDTokenLifetime *Duration `json:"idTokenLifetime,omitempty"`
+	// How long a refresh token is good while it is not used, from one hour to a year; 30 days by default. At
+	// least 0s, at most 3.1536e+07s.
+	RefreshTokenIdleLifetime *Duration `json:"refreshTokenIdleLifetime,omitempty"`
+	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; 90 days by
+	// default. At least 0s, at most 9.4608e+07s.
+	RefreshTokenLifetime *Duration `json:"refreshTokenLifetime,omitempty"`
+	// How long a sign-in counts while the browser does not use it, from five minutes to ten days, after which it
+	// ends in any case; 24 hours by default. At least 0s, at most 864000s.
+	SessionIdleLifetime *Duration `json:"sessionIdleLifetime,omitempty"`
+}
+
+// SetLifetimesReply is the answer of SetLifetimes.
+type SetLifetimesReply struct {
 	// Sequence and date of the last change.
 	Details SettingDetails `json:"details"`
 }

@@ -254,6 +254,8 @@ func (w *writing) settings(org *yaml.Node, id string) error {
 			branding = of.GetProperties().AsMap()
 		case of.GetSubject() == "languages":
 			put(org, "languages", of.GetProperties().AsMap())
+		case of.GetSubject() == "lifetimes":
+			put(org, "lifetimes", of.GetProperties().AsMap())
 		case len(parts) == 3 && parts[0] == "message_texts":
 			if texts[parts[1]] == nil {
 				texts[parts[1]] = map[string]*yaml.Node{}

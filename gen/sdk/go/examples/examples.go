@@ -166,6 +166,8 @@ var All = []struct {
 	{"SearchSessions", SearchSessions},
 	{"ProveSession", ProveSession},
 	{"EndSession", EndSession},
+	{"SetLifetimes", SetLifetimes},
+	{"ResolveLifetimes", ResolveLifetimes},
 	{"SetMessageText", SetMessageText},
 	{"ResolveMessageText", ResolveMessageText},
 	{"PreviewMessageText", PreviewMessageText},
@@ -378,6 +380,10 @@ func CreateApp(ctx context.Context, client *writ.Client) (any, error) {
 			AdditionalOrigins:        []string{"https://app.example.com"},
 			PlainJWTType:             true,
 			IDTokenSignedResponseAlg: writ.SignatureAlgorithmRs256,
+			AccessTokenLifetime:      new(writ.Duration(900 * time.Second)),
+			IDTokenLifetime:          new(writ.Duration(900 * time.Second)),
+			RefreshTokenIdleLifetime: new(writ.Duration(604800 * time.Second)),
+			RefreshTokenLifetime:     new(writ.Duration(2592000 * time.Second)),
 		},
 	})
 }
@@ -402,6 +408,10 @@ func PatchApp(ctx context.Context, client *writ.Client) (any, error) {
 			AdditionalOrigins:        &writ.Origins{Origins: []string{"https://app.example.com"}},
 			PlainJWTType:             new(true),
 			IDTokenSignedResponseAlg: new(writ.SignatureAlgorithmRs256),
+			AccessTokenLifetime:      new(writ.Duration(900 * time.Second)),
+			IDTokenLifetime:          new(writ.Duration(900 * time.Second)),
+			RefreshTokenIdleLifetime: new(writ.Duration(604800 * time.Second)),
+			RefreshTokenLifetime:     new(writ.Duration(2592000 * time.Second)),
 		},
 	})
 }
@@ -1630,6 +1640,22 @@ func ProveSession(ctx context.Context, client *writ.Client) (any, error) {
 // EndSession: Ends a session by its token, whoever the caller is.
 func EndSession(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Sessions.EndSession(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.EndSessionRequest{SessionToken: "session token"})
+}
+
+// SetLifetimes: Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again.
+func SetLifetimes(ctx context.Context, client *writ.Client) (any, error) {
+	return client.LifetimeSettings.SetLifetimes(ctx, &writ.SetLifetimeSettings{
+		AccessTokenLifetime:      new(writ.Duration(900 * time.Second)),
+		IDTokenLifetime:          new(writ.Duration(900 * time.Second)),
+		RefreshTokenIdleLifetime: new(writ.Duration(604800 * time.Second)),
+		RefreshTokenLifetime:     new(writ.Duration(2592000 * time.Second)),
+		SessionIdleLifetime:      new(writ.Duration(28800 * time.Second)),
+	})
+}
+
+// ResolveLifetimes: Reads the lifetimes as they apply in a context, and where they come from.
+func ResolveLifetimes(ctx context.Context, client *writ.Client) (any, error) {
+	return client.LifetimeSettings.ResolveLifetimes(ctx)
 }
 
 // SetMessageText: Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again.

@@ -136,6 +136,10 @@ export async function createApp(client: WritClient) {
       additionalOrigins: ["https://app.example.com"],
       plainJwtType: true,
       idTokenSignedResponseAlg: SignatureAlgorithm.RS256,
+      accessTokenLifetime: "900s",
+      idTokenLifetime: "900s",
+      refreshTokenIdleLifetime: "604800s",
+      refreshTokenLifetime: "2592000s",
     },
   });
 }
@@ -160,6 +164,10 @@ export async function patchApp(client: WritClient) {
       additionalOrigins: { origins: ["https://app.example.com"] },
       plainJwtType: true,
       idTokenSignedResponseAlg: SignatureAlgorithm.RS256,
+      accessTokenLifetime: "900s",
+      idTokenLifetime: "900s",
+      refreshTokenIdleLifetime: "604800s",
+      refreshTokenLifetime: "2592000s",
     },
   });
 }
@@ -1288,6 +1296,22 @@ export async function endSession(client: WritClient) {
   return await client.sessions.endSession("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { sessionToken: "session token" });
 }
 
+/** Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again. */
+export async function setLifetimes(client: WritClient) {
+  return await client.lifetimeSettings.setLifetimes({
+    accessTokenLifetime: "900s",
+    idTokenLifetime: "900s",
+    refreshTokenIdleLifetime: "604800s",
+    refreshTokenLifetime: "2592000s",
+    sessionIdleLifetime: "28800s",
+  });
+}
+
+/** Reads the lifetimes as they apply in a context, and where they come from. */
+export async function resolveLifetimes(client: WritClient) {
+  return await client.lifetimeSettings.resolveLifetimes();
+}
+
 /** Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again. */
 export async function setMessageText(client: WritClient) {
   return await client.messageTextSettings.setMessageText("verify_email", "de", {
@@ -1875,6 +1899,8 @@ export const all = {
   searchSessions,
   proveSession,
   endSession,
+  setLifetimes,
+  resolveLifetimes,
   setMessageText,
   resolveMessageText,
   previewMessageText,

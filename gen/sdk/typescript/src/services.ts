@@ -270,6 +270,7 @@ import type {
   ResetSystemFeaturesReply,
   ResolveBrandingReply,
   ResolveLanguagesReply,
+  ResolveLifetimesReply,
   ResolveMessageTextReply,
   RevocationRequest,
   Role,
@@ -326,6 +327,8 @@ import type {
   SetInstanceFeaturesReply,
   SetLanguageSettings,
   SetLanguagesReply,
+  SetLifetimeSettings,
+  SetLifetimesReply,
   SetMessageTextReply,
   SetMessageTextSettings,
   SetPassword,
@@ -1192,6 +1195,34 @@ export interface SearchSessionsOptions extends CallOptions {
   asc?: boolean;
   /** The column to sort by. */
   sortingColumn?: SessionFieldName;
+}
+
+/** What setLifetimes may be told besides. */
+export interface SetLifetimesOptions extends CallOptions {
+  /** The system. Only the value true is valid. At most one parameter ctx.* may be given. */
+  ctxSystem?: boolean;
+  /** An instance by its ID. At most one parameter ctx.* may be given. */
+  instanceId?: string;
+  /** An instance by one of its domains. At most one parameter ctx.* may be given. */
+  instanceDomain?: string;
+  /** An organization by its ID. At most one parameter ctx.* may be given. */
+  orgId?: string;
+  /** An organization by one of its domains. At most one parameter ctx.* may be given. */
+  orgDomain?: string;
+}
+
+/** What resolveLifetimes may be told besides. */
+export interface ResolveLifetimesOptions extends CallOptions {
+  /** The system. Only the value true is valid. At most one parameter ctx.* may be given. */
+  ctxSystem?: boolean;
+  /** An instance by its ID. At most one parameter ctx.* may be given. */
+  instanceId?: string;
+  /** An instance by one of its domains. At most one parameter ctx.* may be given. */
+  instanceDomain?: string;
+  /** An organization by its ID. At most one parameter ctx.* may be given. */
+  orgId?: string;
+  /** An organization by one of its domains. At most one parameter ctx.* may be given. */
+  orgDomain?: string;
 }
 
 /** What setMessageText may be told besides. */
@@ -4060,6 +4091,57 @@ export class SessionsService {
 }
 
 /**
+ * LifetimeSettingsService sets and resolves how long tokens and sign-ins are good. Tokens go by the
+ * organization of the application or service user they are for, sign-ins by that of the user. An application
+ * may say its own for its tokens. What was issued before keeps its end.
+ */
+export class LifetimeSettingsService {
+  constructor(private readonly core: Core) {}
+
+  /**
+   * Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the
+   * parent's counts again.
+   *
+   * Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
+   */
+  setLifetimes(patch: SetLifetimeSettings, options: SetLifetimesOptions = {}): Promise<SetLifetimesReply> {
+    return this.core.call({
+      verb: "PATCH",
+      path: "/settings/v3alpha/lifetimes",
+      body: patch,
+      query: {
+        "ctx.system": options.ctxSystem,
+        "ctx.instanceId": options.instanceId,
+        "ctx.instanceDomain": options.instanceDomain,
+        "ctx.orgId": options.orgId,
+        "ctx.orgDomain": options.orgDomain,
+      },
+    }, options);
+  }
+
+  /**
+   * Reads the lifetimes as they apply in a context, and where they come from.
+   *
+   * Needs the permission lifetime.read. Answers only where the feature multitenancy_settings is on.
+   */
+  resolveLifetimes(options: ResolveLifetimesOptions = {}): Promise<ResolveLifetimesReply> {
+    return this.core.call({
+      verb: "GET",
+      path: "/settings/v3alpha/lifetimes",
+      query: {
+        "ctx.system": options.ctxSystem,
+        "ctx.instanceId": options.instanceId,
+        "ctx.instanceDomain": options.instanceDomain,
+        "ctx.orgId": options.orgId,
+        "ctx.orgDomain": options.orgDomain,
+      },
+      repeatable: true,
+    }, options);
+  }
+
+}
+
+/**
  * MessageTextSettingsService sets and resolves the words of e-mails and text messages to users, for each kind
  * of message and each language. Words are plain text in which a variable stands as {{.Code}}; paragraphs are
  * divided by an empty line.
@@ -5049,6 +5131,12 @@ export class Services {
    */
   readonly sessions: SessionsService;
   /**
+   * Sets and resolves how long tokens and sign-ins are good. Tokens go by the organization of the application
+   * or service user they are for, sign-ins by that of the user. An application may say its own for its
+   * tokens. What was issued before keeps its end.
+   */
+  readonly lifetimeSettings: LifetimeSettingsService;
+  /**
    * Sets and resolves the words of e-mails and text messages to users, for each kind of message and each
    * language. Words are plain text in which a variable stands as {{.Code}}; paragraphs are divided by an
    * empty line.
@@ -5095,6 +5183,7 @@ export class Services {
     this.projects = new ProjectsService(core);
     this.userSchemas = new UserSchemasService(core);
     this.sessions = new SessionsService(core);
+    this.lifetimeSettings = new LifetimeSettingsService(core);
     this.messageTextSettings = new MessageTextSettingsService(core);
     this.smsProviders = new SMSProvidersService(core);
     this.smtpProviders = new SMTPProvidersService(core);

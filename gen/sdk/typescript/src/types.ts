@@ -292,6 +292,26 @@ export interface AppOIDCConfig {
    * algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
    */
   idTokenSignedResponseAlg?: SignatureAlgorithm;
+  /**
+   * How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
+   * omitted. At least 0s, at most 43200s.
+   */
+  accessTokenLifetime?: Duration;
+  /**
+   * How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
+   * omitted. At least 0s, at most 43200s.
+   */
+  idTokenLifetime?: Duration;
+  /**
+   * How long a refresh token is good while it is not used, from one hour to a year; what the settings of
+   * lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+   */
+  refreshTokenIdleLifetime?: Duration;
+  /**
+   * How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the
+   * settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+   */
+  refreshTokenLifetime?: Duration;
 }
 
 /** OIDCConfig is how an application uses the OpenID provider. */
@@ -355,6 +375,26 @@ export interface AppOIDCConfigOutput {
    * algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
    */
   idTokenSignedResponseAlg: SignatureAlgorithm;
+  /**
+   * How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
+   * omitted. At least 0s, at most 43200s.
+   */
+  accessTokenLifetime?: Duration;
+  /**
+   * How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
+   * omitted. At least 0s, at most 43200s.
+   */
+  idTokenLifetime?: Duration;
+  /**
+   * How long a refresh token is good while it is not used, from one hour to a year; what the settings of
+   * lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+   */
+  refreshTokenIdleLifetime?: Duration;
+  /**
+   * How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the
+   * settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+   */
+  refreshTokenLifetime?: Duration;
 }
 
 /** AppPatchOIDCConfig changes the fields that are present. */
@@ -415,6 +455,26 @@ export interface AppPatchOIDCConfig {
    * signs.
    */
   idTokenSignedResponseAlg?: SignatureAlgorithm;
+  /**
+   * How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say. At least
+   * 0s, at most 43200s.
+   */
+  accessTokenLifetime?: Duration;
+  /**
+   * How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say. At least 0s,
+   * at most 43200s.
+   */
+  idTokenLifetime?: Duration;
+  /**
+   * How long a refresh token is good while it is not used, from one hour to a year; no seconds: what the
+   * settings say. At least 0s, at most 3.1536e+07s.
+   */
+  refreshTokenIdleLifetime?: Duration;
+  /**
+   * How long refresh tokens that come of one sign-in are good in all, from one hour to three years; no
+   * seconds: what the settings say. At least 0s, at most 9.4608e+07s.
+   */
+  refreshTokenLifetime?: Duration;
 }
 
 /**
@@ -4902,6 +4962,14 @@ export interface ResolveLanguagesReply {
   settings: ResolvedLanguageSettings;
 }
 
+/** ResolveLifetimesReply is the answer of ResolveLifetimes. */
+export interface ResolveLifetimesReply {
+  /** When the context's own settings last changed. */
+  details: SettingDetails;
+  /** The lifetimes. */
+  settings: ResolvedLifetimeSettings;
+}
+
 /** ResolveMessageTextReply is the answer of ResolveMessageText. */
 export interface ResolveMessageTextReply {
   /** When the context's own words last changed. */
@@ -4957,6 +5025,14 @@ export interface ResolvedBrandingSettings {
   helpLink: ResolvedString;
 }
 
+/** ResolvedDuration is a time and where it comes from. */
+export interface ResolvedDuration {
+  /** The value. */
+  value?: Duration;
+  /** The context it is inherited from; absent when it is the context's own. */
+  owner?: Owner;
+}
+
 /** ResolvedImage is a picture and where it comes from. */
 export interface ResolvedImage {
   /** The picture; absent when there is none. */
@@ -4981,6 +5057,20 @@ export interface ResolvedLanguages {
   value: LanguageOutput[];
   /** The context it is inherited from; absent when it is the context's own. */
   owner?: Owner;
+}
+
+/** ResolvedLifetimeSettings are the lifetimes as they apply in a context. */
+export interface ResolvedLifetimeSettings {
+  /** How long access tokens are good. */
+  accessTokenLifetime: ResolvedDuration;
+  /** How long ID tokens are good. */
+  idTokenLifetime: ResolvedDuration;
+  /** How long a refresh token is good while it is not used. */
+  refreshTokenIdleLifetime: ResolvedDuration;
+  /** How long refresh tokens that come of one sign-in are good in all. */
+  refreshTokenLifetime: ResolvedDuration;
+  /** How long a sign-in counts while the browser does not use it. */
+  sessionIdleLifetime: ResolvedDuration;
 }
 
 /** ResolvedMessageTextSettings are the words as they apply in a context. */
@@ -5836,6 +5926,41 @@ export interface SetLanguageSettings {
 
 /** SetLanguagesReply is the answer of SetLanguages. */
 export interface SetLanguagesReply {
+  /** Sequence and date of the last change. */
+  details: SettingDetails;
+}
+
+/** SetLifetimeSettings sets the lifetimes that are present. */
+export interface SetLifetimeSettings {
+  /**
+   * How long access tokens are good, from one minute to 12 hours, which it is by default. At least 0s, at
+   * most 43200s.
+   */
+  accessTokenLifetime?: Duration;
+  /**
+   * How long ID tokens are good, from one minute to 12 hours, which it is by default. At least 0s, at most
+   * 43200s.
+   */
+  idTokenLifetime?: Duration;
+  /**
+   * How long a refresh token is good while it is not used, from one hour to a year; 30 days by default. At
+   * least 0s, at most 3.1536e+07s.
+   */
+  refreshTokenIdleLifetime?: Duration;
+  /**
+   * How long refresh tokens that come of one sign-in are good in all, from one hour to three years; 90 days
+   * by default. At least 0s, at most 9.4608e+07s.
+   */
+  refreshTokenLifetime?: Duration;
+  /**
+   * How long a sign-in counts while the browser does not use it, from five minutes to ten days, after which
+   * it ends in any case; 24 hours by default. At least 0s, at most 864000s.
+   */
+  sessionIdleLifetime?: Duration;
+}
+
+/** SetLifetimesReply is the answer of SetLifetimes. */
+export interface SetLifetimesReply {
   /** Sequence and date of the last change. */
   details: SettingDetails;
 }

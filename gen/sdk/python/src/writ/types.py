@@ -330,6 +330,22 @@ class AppOIDCConfig(Model):
     asked for the algorithm before, its key is published first: until ten minutes later, or eleven,
     the instance's signs.
     """
+    access_token_lifetime: timedelta | None = None
+    """How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say
+    when omitted. At least 0s, at most 43200s.
+    """
+    id_token_lifetime: timedelta | None = None
+    """How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say
+    when omitted. At least 0s, at most 43200s.
+    """
+    refresh_token_idle_lifetime: timedelta | None = None
+    """How long a refresh token is good while it is not used, from one hour to a year; what the
+    settings of lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+    """
+    refresh_token_lifetime: timedelta | None = None
+    """How long refresh tokens that come of one sign-in are good in all, from one hour to three years;
+    what the settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+    """
 
 
 @dataclass(kw_only=True, slots=True)
@@ -388,6 +404,22 @@ class AppOIDCConfigOutput(Model):
     asked for the algorithm before, its key is published first: until ten minutes later, or eleven,
     the instance's signs.
     """
+    access_token_lifetime: timedelta | None = None
+    """How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say
+    when omitted. At least 0s, at most 43200s.
+    """
+    id_token_lifetime: timedelta | None = None
+    """How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say
+    when omitted. At least 0s, at most 43200s.
+    """
+    refresh_token_idle_lifetime: timedelta | None = None
+    """How long a refresh token is good while it is not used, from one hour to a year; what the
+    settings of lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+    """
+    refresh_token_lifetime: timedelta | None = None
+    """How long refresh tokens that come of one sign-in are good in all, from one hour to three years;
+    what the settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+    """
 
 
 @dataclass(kw_only=True, slots=True)
@@ -444,6 +476,22 @@ class AppPatchOIDCConfig(Model):
     """What ID tokens, and access tokens in the form JWT, are signed with; UNSPECIFIED is that of the
     instance. A key that is new to the instance is published first: until ten minutes later, or
     eleven, the instance's signs.
+    """
+    access_token_lifetime: timedelta | None = None
+    """How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say.
+    At least 0s, at most 43200s.
+    """
+    id_token_lifetime: timedelta | None = None
+    """How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say. At
+    least 0s, at most 43200s.
+    """
+    refresh_token_idle_lifetime: timedelta | None = None
+    """How long a refresh token is good while it is not used, from one hour to a year; no seconds: what
+    the settings say. At least 0s, at most 3.1536e+07s.
+    """
+    refresh_token_lifetime: timedelta | None = None
+    """How long refresh tokens that come of one sign-in are good in all, from one hour to three years;
+    no seconds: what the settings say. At least 0s, at most 9.4608e+07s.
     """
 
 
@@ -5722,6 +5770,16 @@ class ResolveLanguagesReply(Model):
 
 
 @dataclass(kw_only=True, slots=True)
+class ResolveLifetimesReply(Model):
+    """ResolveLifetimesReply is the answer of ResolveLifetimes."""
+
+    details: SettingDetails
+    """When the context's own settings last changed."""
+    settings: ResolvedLifetimeSettings
+    """The lifetimes."""
+
+
+@dataclass(kw_only=True, slots=True)
 class ResolveMessageTextReply(Model):
     """ResolveMessageTextReply is the answer of ResolveMessageText."""
 
@@ -5782,6 +5840,16 @@ class ResolvedBrandingSettings(Model):
 
 
 @dataclass(kw_only=True, slots=True)
+class ResolvedDuration(Model):
+    """ResolvedDuration is a time and where it comes from."""
+
+    value: timedelta | None = None
+    """The value."""
+    owner: Owner | None = None
+    """The context it is inherited from; absent when it is the context's own."""
+
+
+@dataclass(kw_only=True, slots=True)
 class ResolvedImage(Model):
     """ResolvedImage is a picture and where it comes from."""
 
@@ -5811,6 +5879,22 @@ class ResolvedLanguages(Model):
     """The value."""
     owner: Owner | None = None
     """The context it is inherited from; absent when it is the context's own."""
+
+
+@dataclass(kw_only=True, slots=True)
+class ResolvedLifetimeSettings(Model):
+    """ResolvedLifetimeSettings are the lifetimes as they apply in a context."""
+
+    access_token_lifetime: ResolvedDuration
+    """How long access tokens are good."""
+    id_token_lifetime: ResolvedDuration
+    """How long ID tokens are good."""
+    refresh_token_idle_lifetime: ResolvedDuration
+    """How long a refresh token is good while it is not used."""
+    refresh_token_lifetime: ResolvedDuration
+    """How long refresh tokens that come of one sign-in are good in all."""
+    session_idle_lifetime: ResolvedDuration
+    """How long a sign-in counts while the browser does not use it."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -6792,6 +6876,40 @@ class SetLanguageSettings(Model):
 @dataclass(kw_only=True, slots=True)
 class SetLanguagesReply(Model):
     """SetLanguagesReply is the answer of SetLanguages."""
+
+    details: SettingDetails
+    """Sequence and date of the last change."""
+
+
+@dataclass(kw_only=True, slots=True)
+class SetLifetimeSettings(Model):
+    """SetLifetimeSettings sets the lifetimes that are present."""
+
+    access_token_lifetime: timedelta | None = None
+    """How long access tokens are good, from one minute to 12 hours, which it is by default. At least
+    0s, at most 43200s.
+    """
+    id_token_lifetime: timedelta | None = None
+    """How long ID tokens are good, from one minute to 12 hours, which it is by default. At least 0s,
+    at most 43200s.
+    """
+    refresh_token_idle_lifetime: timedelta | None = None
+    """How long a refresh token is good while it is not used, from one hour to a year; 30 days by
+    default. At least 0s, at most 3.1536e+07s.
+    """
+    refresh_token_lifetime: timedelta | None = None
+    """How long refresh tokens that come of one sign-in are good in all, from one hour to three years;
+    90 days by default. At least 0s, at most 9.4608e+07s.
+    """
+    session_idle_lifetime: timedelta | None = None
+    """How long a sign-in counts while the browser does not use it, from five minutes to ten days,
+    after which it ends in any case; 24 hours by default. At least 0s, at most 864000s.
+    """
+
+
+@dataclass(kw_only=True, slots=True)
+class SetLifetimesReply(Model):
+    """SetLifetimesReply is the answer of SetLifetimes."""
 
     details: SettingDetails
     """Sequence and date of the last change."""
@@ -8674,12 +8792,15 @@ __all__ = [
     "ResetSystemFeaturesReply",
     "ResolveBrandingReply",
     "ResolveLanguagesReply",
+    "ResolveLifetimesReply",
     "ResolveMessageTextReply",
     "ResolvedBool",
     "ResolvedBrandingSettings",
+    "ResolvedDuration",
     "ResolvedImage",
     "ResolvedLanguageSettings",
     "ResolvedLanguages",
+    "ResolvedLifetimeSettings",
     "ResolvedMessageTextSettings",
     "ResolvedString",
     "ResponseExecution",
@@ -8754,6 +8875,8 @@ __all__ = [
     "SetInstanceFeaturesReply",
     "SetLanguageSettings",
     "SetLanguagesReply",
+    "SetLifetimeSettings",
+    "SetLifetimesReply",
     "SetMessageTextReply",
     "SetMessageTextSettings",
     "SetPassword",
