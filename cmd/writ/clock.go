@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writ-id/writ/impl/core/clock"
+	"github.com/writ-id/writ/impl/core/store"
 )
 
 func newClock() *cobra.Command {
@@ -99,6 +100,36 @@ func moveClock(cmd *cobra.Command, addr string, change *clock.Change) error {
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s  %s, %s from the machine's\n", state.Now.Format(time.RFC3339), how, state.Offset)
 	return nil
+}
+
+// installationClock is the clock of the installation that a database belongs to, not that of the
+// machine a command runs on: what it writes has to be due when the nodes think so. It is that of
+// the database, or of the `writ dev` at an address if it is that one's, which may have been moved.
+func installationClock(ctx context.Context, database *store.DB, url, addr string) (func() time.Time, error) {
+	var there time.Time
+	if err := database.Pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&there); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	for _, scheme := range []string{"http", "https"} {
+		told, err := askDev(ctx, scheme+"://"+addr+"/_dev/database")
+		if err != nil || told != url {
+			continue
+		}
+		text, err := askDev(ctx, scheme+"://"+addr+"/_dev/clock")
+		var state clock.State
+		if err == nil {
+			err = json.Unmarshal([]byte(text), &state)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the clock of the writ dev at %s: %w", addr, err)
+		}
+		there = state.Now
+		break
+	}
+	ahead := time.Until(there)
+	return func() time.Time { return time.Now().Add(ahead).UTC().Truncate(time.Microsecond) }, nil
 }
 
 // callDev calls the clock of the writ dev at an address, which serves https (--tls) or http:

@@ -21,6 +21,7 @@ type signingFlags struct {
 	database databaseFlag
 	master   masterKeyFlags
 	instance string
+	addr     string
 }
 
 // addSigningKeys adds the commands about signing keys.
@@ -30,9 +31,10 @@ func addSigningKeys(keys *cobra.Command) {
 		cmd := &cobra.Command{Use: use, Short: short, Args: args}
 		f.database.add(cmd.Flags())
 		cmd.Flags().StringVar(&f.instance, "instance", "", "ID or name of the instance; the only one when empty")
+		cmd.Flags().StringVar(&f.addr, "addr", "127.0.0.1:8080", "host:port of a writ dev, whose database is the default and whose clock may have been moved")
 		f.master.add(cmd.Flags())
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			url, err := f.database.url()
+			url, err := f.database.urlOrDev(cmd.Context(), f.addr)
 			if err != nil {
 				return err
 			}
@@ -49,6 +51,10 @@ func addSigningKeys(keys *cobra.Command) {
 				return err
 			}
 			id, err := findInstance(cmd.Context(), database, f.instance)
+			if err != nil {
+				return err
+			}
+			now, err := installationClock(cmd.Context(), database, url, f.addr)
 			if err != nil {
 				return err
 			}

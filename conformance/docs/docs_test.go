@@ -125,11 +125,19 @@ func TestEveryCommandOfThePagesRuns(t *testing.T) {
 		"ISSUER="+server.Issuer, "CLIENT_ID="+server.Clients["web"].ClientID, "CLIENT_SECRET="+server.Clients["web"].ClientSecret,
 		"SERVICE_ID="+server.ServiceUser.ClientID, "SERVICE_SECRET="+server.ServiceUser.ClientSecret, "ORG_ID="+server.OrgID,
 		"WRIT_DATABASE_URL="+database, "WRIT_MASTER_KEY_FILE="+server.MasterKeyFile())
+	// The pages of operators begin with nothing but what they say: a database of their own.
+	alone := append(harness.Environment(), "PATH="+tools+":"+os.Getenv("PATH"), "WRIT_DATABASE_URL="+server.EmptyDatabase(t))
 	for _, section := range sections {
 		for _, page := range section.Pages {
 			t.Run(page.Name, func(t *testing.T) {
 				t.Parallel()
 				s := &session{T: t, dir: t.TempDir(), env: env, server: server}
+				switch page.Name {
+				case "howto/production":
+					s.env = alone
+				case "howto/deploy":
+					s.env = alone[:len(alone)-1]
+				}
 				for _, block := range blocks(page.Markdown) {
 					s.take(block)
 				}

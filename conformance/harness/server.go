@@ -18,6 +18,7 @@ package harness
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,10 +28,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Server is how to reach a server: the content of its ready file.
@@ -181,6 +185,25 @@ func start(program string) (*Server, error) {
 // DatabaseURL returns the database of s for a role of the suite, which is a superuser; "" when
 // the harness did not start s.
 func (s *Server) DatabaseURL() (string, error) { return s.databaseURL(suiteRole) }
+
+// EmptyDatabase makes a database without a schema beside that of s, and returns its URL.
+func (s *Server) EmptyDatabase(t testing.TB) string {
+	t.Helper()
+	base, err := s.DatabaseURL()
+	if err != nil || base == "" {
+		t.Fatalf("the database is out of reach: %v", err)
+	}
+	conn, err := pgx.Connect(t.Context(), base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	name := fmt.Sprintf("empty_%d", time.Now().UnixNano())
+	if _, err := conn.Exec(t.Context(), "CREATE DATABASE "+name+" TEMPLATE template0"); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Replace(base, "/postgres?", "/"+name+"?", 1)
+}
 
 func (s *Server) databaseURL(role string) (string, error) {
 	if s.dataDir == "" {

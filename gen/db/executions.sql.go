@@ -479,6 +479,44 @@ func (q *Queries) SearchExecutions(ctx context.Context, db DBTX, arg SearchExecu
 	return items, nil
 }
 
+const targetCounts = `-- name: TargetCounts :many
+SELECT t.execution_id, count(*) AS targets FROM execution_targets t
+JOIN executions e ON e.instance_id = t.instance_id AND e.id = t.execution_id
+WHERE t.instance_id = $1 AND e.condition_type = $2
+GROUP BY t.execution_id
+`
+
+type TargetCountsParams struct {
+	InstanceID    string `db:"instance_id"`
+	ConditionType string `db:"condition_type"`
+}
+
+type TargetCountsRow struct {
+	ExecutionID string `db:"execution_id"`
+	Targets     int64  `db:"targets"`
+}
+
+// How many targets the executions of one condition type have themselves.
+func (q *Queries) TargetCounts(ctx context.Context, db DBTX, arg TargetCountsParams) ([]TargetCountsRow, error) {
+	rows, err := db.Query(ctx, targetCounts, arg.InstanceID, arg.ConditionType)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []TargetCountsRow{}
+	for rows.Next() {
+		var i TargetCountsRow
+		if err := rows.Scan(&i.ExecutionID, &i.Targets); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const targetsOfExecutions = `-- name: TargetsOfExecutions :many
 SELECT instance_id, id, name, name_folded, target_type, url, timeout_nanos, is_async, interrupt_on_error, sequence, creation_date, change_date, signing_key, old_signing_key, old_signing_key_until FROM targets t WHERE t.instance_id = $1
     AND t.id = ANY (ARRAY(SELECT DISTINCT l.target_id FROM execution_targets l WHERE l.instance_id = $1))

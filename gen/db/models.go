@@ -53,10 +53,19 @@ type App struct {
 	CreationDate                  time.Time                   `db:"creation_date"`
 	ChangeDate                    time.Time                   `db:"change_date"`
 	IDTokenSignedResponseAlg      objectv3.SignatureAlgorithm `db:"id_token_signed_response_alg"`
+	TrustedInOrganization         bool                        `db:"trusted_in_organization"`
 	AccessTokenLifetimeNanos      int64                       `db:"access_token_lifetime_nanos"`
 	IDTokenLifetimeNanos          int64                       `db:"id_token_lifetime_nanos"`
 	RefreshTokenIdleLifetimeNanos int64                       `db:"refresh_token_idle_lifetime_nanos"`
 	RefreshTokenLifetimeNanos     int64                       `db:"refresh_token_lifetime_nanos"`
+}
+
+type AppConsent struct {
+	InstanceID   string    `db:"instance_id"`
+	UserID       string    `db:"user_id"`
+	AppID        string    `db:"app_id"`
+	Roles        []string  `db:"roles"`
+	CreationDate time.Time `db:"creation_date"`
 }
 
 type AppKey struct {
@@ -250,6 +259,7 @@ type Idp struct {
 	CreationDate          time.Time               `db:"creation_date"`
 	ChangeDate            time.Time               `db:"change_date"`
 	OfInstance            *string                 `db:"of_instance"`
+	Description           string                  `db:"description"`
 }
 
 type IdpLink struct {

@@ -38,6 +38,11 @@ WITH asked AS (
         unnest($21::text[]) AS payload,
         unnest($22::text[]) AS client_address,
         unnest($23::text[]) AS traceparent
+), parents AS MATERIALIZED (
+    -- The locks make RevokeGrant wait, which then finds the rows.
+    SELECT p.instance_id, p.id FROM oauth_grants p
+    WHERE (p.instance_id, p.id) IN (SELECT q.instance_id, q.parent_id FROM asked q WHERE q.parent_id <> '') AND NOT p.revoked
+    ORDER BY p.instance_id, p.id FOR SHARE
 ), made AS (
     INSERT INTO oauth_grants (instance_id, id, org_id, user_id, user_generation, app_id, session_id, parent_id, scopes, audience, claims, auth_time, amr, actor, origins, revoked, generation, idle_date, expiration_date, creation_date)
     SELECT q.instance_id, q.id, q.org_id, q.user_id, q.user_generation, q.app_id, nullif(q.session_id, ''), nullif(q.parent_id, ''), string_to_array(q.scopes, E'\x1f'), string_to_array(q.audience, E'\x1f'), string_to_array(q.claims, E'\x1f'),
@@ -46,8 +51,7 @@ WITH asked AS (
     WHERE q.revoked OR (
         EXISTS (SELECT FROM users u WHERE u.instance_id = q.instance_id AND u.id = q.user_id AND u.generation = q.user_generation AND u.state = 1)
         AND (q.session_id = '' OR EXISTS (SELECT FROM sessions s WHERE s.instance_id = q.instance_id AND s.id = q.session_id))
-        -- The lock makes RevokeGrant wait, which then finds the row.
-        AND (q.parent_id = '' OR EXISTS (SELECT FROM oauth_grants p WHERE p.instance_id = q.instance_id AND p.id = q.parent_id AND NOT p.revoked FOR SHARE)))
+        AND (q.parent_id = '' OR EXISTS (SELECT FROM parents p WHERE p.instance_id = q.instance_id AND p.id = q.parent_id)))
     ON CONFLICT DO NOTHING RETURNING oauth_grants.instance_id, oauth_grants.id, oauth_grants.revoked
 ), recorded AS (
     INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
@@ -280,6 +284,35 @@ func (q *Queries) GrantSubjects(ctx context.Context, db DBTX, arg GrantSubjectsP
 	return items, nil
 }
 
+const grantUsedBefore = `-- name: GrantUsedBefore :one
+SELECT EXISTS (SELECT FROM oauth_grants g WHERE g.instance_id = $1 AND g.id = $2 AND g.creation_date <= $3::timestamptz
+    AND ($4::int = 0 OR g.generation > $4 AND g.idle_date <= $5::timestamptz AND g.idle_date < g.expiration_date))::bool
+`
+
+type GrantUsedBeforeParams struct {
+	InstanceID string    `db:"instance_id"`
+	ID         string    `db:"id"`
+	At         time.Time `db:"at"`
+	Generation int32     `db:"generation"`
+	IdleAt     time.Time `db:"idle_at"`
+}
+
+// Whether a code had been redeemed by a time, or the refresh token of a generation used: by
+// the first use, which said how long the next one lies idle. One that was used first later is
+// no replay.
+func (q *Queries) GrantUsedBefore(ctx context.Context, db DBTX, arg GrantUsedBeforeParams) (bool, error) {
+	row := db.QueryRow(ctx, grantUsedBefore,
+		arg.InstanceID,
+		arg.ID,
+		arg.At,
+		arg.Generation,
+		arg.IdleAt,
+	)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const mayUseProject = `-- name: MayUseProject :one
 SELECT ((NOT $1::bool OR EXISTS (
         SELECT FROM user_grants ug LEFT JOIN project_grants pg ON pg.instance_id = ug.instance_id AND pg.id = ug.project_grant_id
@@ -315,7 +348,7 @@ func (q *Queries) MayUseProject(ctx context.Context, db DBTX, arg MayUseProjectP
 }
 
 const oAuthClient = `-- name: OAuthClient :one
-SELECT a.instance_id, a.id, a.org_id, a.project_id, a.name, a.name_folded, a.type, a.state, a.client_id, a.auth_method_type, a.secret_hash, a.old_secret_hash, a.old_secret_until, a.redirect_uris, a.post_logout_redirect_uris, a.response_types, a.grant_types, a.application_type, a.development_mode, a.access_token_type, a.access_token_role_assertion, a.id_token_role_assertion, a.id_token_userinfo_assertion, a.clock_skew_nanos, a.additional_origins, a.trusted, a.plain_jwt_type, a.sequence, a.creation_date, a.change_date, a.id_token_signed_response_alg, a.access_token_lifetime_nanos, a.id_token_lifetime_nanos, a.refresh_token_idle_lifetime_nanos, a.refresh_token_lifetime_nanos, p.project_role_assertion, p.project_role_check, p.has_project_check,
+SELECT a.instance_id, a.id, a.org_id, a.project_id, a.name, a.name_folded, a.type, a.state, a.client_id, a.auth_method_type, a.secret_hash, a.old_secret_hash, a.old_secret_until, a.redirect_uris, a.post_logout_redirect_uris, a.response_types, a.grant_types, a.application_type, a.development_mode, a.access_token_type, a.access_token_role_assertion, a.id_token_role_assertion, a.id_token_userinfo_assertion, a.clock_skew_nanos, a.additional_origins, a.trusted, a.plain_jwt_type, a.sequence, a.creation_date, a.change_date, a.id_token_signed_response_alg, a.trusted_in_organization, a.access_token_lifetime_nanos, a.id_token_lifetime_nanos, a.refresh_token_idle_lifetime_nanos, a.refresh_token_lifetime_nanos, p.project_role_assertion, p.project_role_check, p.has_project_check,
     (a.state = 1 AND p.state = 1 AND o.state = 1)::bool AS active,
     ARRAY(SELECT r.key FROM project_roles r WHERE r.instance_id = a.instance_id AND r.project_id = a.project_id ORDER BY r.key LIMIT 5000)::text[] AS role_keys,
     coalesce((SELECT jsonb_agg(jsonb_build_object('id', k.id, 'key', k.public_key, 'until', k.expiration_date)) FROM app_keys k WHERE k.instance_id = a.instance_id AND k.app_id = a.id), '[]')::jsonb AS keys
@@ -376,6 +409,7 @@ func (q *Queries) OAuthClient(ctx context.Context, db DBTX, arg OAuthClientParam
 		&i.App.CreationDate,
 		&i.App.ChangeDate,
 		&i.App.IDTokenSignedResponseAlg,
+		&i.App.TrustedInOrganization,
 		&i.App.AccessTokenLifetimeNanos,
 		&i.App.IDTokenLifetimeNanos,
 		&i.App.RefreshTokenIdleLifetimeNanos,
@@ -505,9 +539,13 @@ WITH RECURSIVE family AS (
     SELECT g.id FROM oauth_grants g WHERE g.instance_id = $2 AND g.id = $3 AND ($4::text = '' OR g.app_id = $4)
     UNION
     SELECT g.id FROM family f JOIN oauth_grants g ON g.instance_id = $2 AND g.parent_id = f.id
+), locked AS MATERIALIZED (
+    SELECT g.instance_id, g.id FROM oauth_grants g
+    WHERE g.instance_id = $2 AND g.id IN (SELECT f.id FROM family f) AND NOT g.revoked
+    ORDER BY g.instance_id, g.id FOR UPDATE
 ), revoked AS (
-    UPDATE oauth_grants g SET revoked = true FROM family f
-    WHERE g.instance_id = $2 AND g.id = f.id AND NOT g.revoked
+    UPDATE oauth_grants g SET revoked = true FROM locked l
+    WHERE g.instance_id = l.instance_id AND g.id = l.id AND NOT g.revoked
     RETURNING g.instance_id, g.id, g.org_id, g.user_id, g.audience
 ), recorded AS (
     INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
@@ -535,7 +573,8 @@ type RevokeGrantRow struct {
 
 // Ends all that came from a code, and from exchanges of that, with the events. A
 // grant of another application is not touched, unless none is named. It returns how
-// many ended, and whether any was for an audience.
+// many ended, and whether any was for an audience. Rows of grants are locked in the order of
+// their instance and ID, by every statement that locks several: first, and then changed.
 func (q *Queries) RevokeGrant(ctx context.Context, db DBTX, arg RevokeGrantParams) (RevokeGrantRow, error) {
 	row := db.QueryRow(ctx, revokeGrant,
 		arg.Audience,
@@ -599,9 +638,13 @@ const rotateGrants = `-- name: RotateGrants :many
 WITH asked AS (
     SELECT unnest($1::text[]) AS instance_id, unnest($2::text[]) AS id, unnest($3::int[]) AS generation, unnest($4::timestamptz[]) AS unused_until, unnest($5::text[]) AS payload,
         unnest($6::text[]) AS client_address, unnest($7::text[]) AS traceparent
+), locked AS MATERIALIZED (
+    SELECT g.instance_id, g.id, q.generation FROM asked q
+    JOIN oauth_grants g ON g.instance_id = q.instance_id AND g.id = q.id AND g.generation = q.generation AND NOT g.revoked
+    ORDER BY g.instance_id, g.id FOR UPDATE OF g
 ), rotated AS (
     UPDATE oauth_grants g SET generation = g.generation + 1, idle_date = least(q.unused_until, g.expiration_date)
-    FROM asked q
+    FROM asked q JOIN locked l ON l.instance_id = q.instance_id AND l.id = q.id AND l.generation = q.generation
     WHERE g.instance_id = q.instance_id AND g.id = q.id AND g.generation = q.generation AND NOT g.revoked
       AND EXISTS (SELECT FROM users u WHERE u.instance_id = g.instance_id AND u.id = g.user_id AND u.generation = g.user_generation AND u.state = 1)
     RETURNING g.instance_id, g.id, g.org_id, g.user_id, q.payload, q.client_address, q.traceparent
@@ -909,7 +952,7 @@ func (q *Queries) SweepAssertions(ctx context.Context, db DBTX, arg SweepAsserti
 
 const sweepGrants = `-- name: SweepGrants :execrows
 DELETE FROM oauth_grants g WHERE (g.instance_id, g.id) IN (
-    SELECT o.instance_id, o.id FROM oauth_grants o WHERE o.expiration_date < $1::timestamptz LIMIT $2::int)
+    SELECT o.instance_id, o.id FROM oauth_grants o WHERE o.expiration_date < $1::timestamptz LIMIT $2::int FOR UPDATE SKIP LOCKED)
 `
 
 type SweepGrantsParams struct {
@@ -930,8 +973,12 @@ WITH gone AS (
     DELETE FROM revoked_tokens t WHERE (t.instance_id, t.id) IN (
         SELECT o.instance_id, o.id FROM revoked_tokens o WHERE o.expiration_date < $1::timestamptz LIMIT $2::int)
     RETURNING t.instance_id, t.id
+), locked AS MATERIALIZED (
+    SELECT g.instance_id, g.id FROM gone
+    JOIN oauth_grants g ON g.instance_id = gone.instance_id AND g.origins @> ARRAY[gone.id] AND g.origins IS NOT NULL AND NOT g.revoked
+    ORDER BY g.instance_id, g.id FOR UPDATE OF g
 ), ended AS (
-    UPDATE oauth_grants g SET revoked = true FROM gone WHERE g.instance_id = gone.instance_id AND g.origins @> ARRAY[gone.id] AND g.origins IS NOT NULL AND NOT g.revoked
+    UPDATE oauth_grants g SET revoked = true FROM locked l WHERE g.instance_id = l.instance_id AND g.id = l.id
 )
 SELECT gone.id FROM gone
 `
@@ -953,7 +1000,7 @@ func (q *Queries) SweepRevoked(ctx context.Context, db DBTX, arg SweepRevokedPar
 const tokenOwner = `-- name: TokenOwner :one
 SELECT t.id, t.user_id, t.expiration_date, t.creation_date, u.username,
     (u.org_id = $1::text OR EXISTS (
-        SELECT FROM user_grants ug WHERE ug.instance_id = u.instance_id AND ug.user_id = u.id AND ug.project_id = $2::text AND ug.state = 1))::bool AS is_known
+        SELECT FROM user_grants ug WHERE ug.instance_id = u.instance_id AND ug.user_id = u.id AND ug.project_id = $2::text AND ug.org_id = u.org_id AND ug.state = 1))::bool AS is_known
 FROM personal_access_tokens t
 JOIN users u ON u.instance_id = t.instance_id AND u.id = t.user_id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
@@ -978,7 +1025,8 @@ type TokenOwnerRow struct {
 }
 
 // The user of a personal access token, if both are good now, and whether a client knows
-// them: of their organization, or of a project that they have roles in.
+// them: of their organization, or of a project that they have roles in by the word of
+// their own organization. Being given a role by others, unasked, shows them nothing.
 func (q *Queries) TokenOwner(ctx context.Context, db DBTX, arg TokenOwnerParams) (TokenOwnerRow, error) {
 	row := db.QueryRow(ctx, tokenOwner,
 		arg.OrgID,

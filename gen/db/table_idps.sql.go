@@ -30,7 +30,7 @@ func (q *Queries) IdpsDelete(ctx context.Context, db DBTX, arg IdpsDeleteParams)
 }
 
 const idpsHold = `-- name: IdpsHold :one
-SELECT t.instance_id, t.id, t.org_id, t.type, t.name, t.name_folded, t.state_policy, t.is_linking_allowed, t.is_creation_allowed, t.is_auto_creation, t.is_auto_update, t.auto_linking, t.client_id, t.client_secret, t.scopes, t.issuer, t.is_id_token_mapping, t.authorization_endpoint, t.token_endpoint, t.user_endpoint, t.id_attribute, t.tenant, t.is_email_verified, t.team_id, t.key_id, t.private_key, t.sequence, t.creation_date, t.change_date, t.of_instance FROM idps t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
+SELECT t.instance_id, t.id, t.org_id, t.type, t.name, t.name_folded, t.state_policy, t.is_linking_allowed, t.is_creation_allowed, t.is_auto_creation, t.is_auto_update, t.auto_linking, t.client_id, t.client_secret, t.scopes, t.issuer, t.is_id_token_mapping, t.authorization_endpoint, t.token_endpoint, t.user_endpoint, t.id_attribute, t.tenant, t.is_email_verified, t.team_id, t.key_id, t.private_key, t.sequence, t.creation_date, t.change_date, t.of_instance, t.description FROM idps t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
 `
 
 type IdpsHoldParams struct {
@@ -73,13 +73,14 @@ func (q *Queries) IdpsHold(ctx context.Context, db DBTX, arg IdpsHoldParams) (Id
 		&i.CreationDate,
 		&i.ChangeDate,
 		&i.OfInstance,
+		&i.Description,
 	)
 	return i, err
 }
 
 const idpsInsert = `-- name: IdpsInsert :one
-INSERT INTO idps (instance_id, id, org_id, type, name, name_folded, state_policy, is_linking_allowed, is_creation_allowed, is_auto_creation, is_auto_update, auto_linking, client_id, client_secret, scopes, issuer, is_id_token_mapping, authorization_endpoint, token_endpoint, user_endpoint, id_attribute, tenant, is_email_verified, team_id, key_id, private_key, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, append_event($27, $28, $29, $30, $31, $32, $33, $34, $35::timestamptz, $36, $37), $38, $39)
+INSERT INTO idps (instance_id, id, org_id, type, name, name_folded, state_policy, is_linking_allowed, is_creation_allowed, is_auto_creation, is_auto_update, auto_linking, client_id, client_secret, scopes, issuer, is_id_token_mapping, authorization_endpoint, token_endpoint, user_endpoint, id_attribute, tenant, is_email_verified, team_id, key_id, private_key, sequence, creation_date, change_date, description)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, append_event($27, $28, $29, $30, $31, $32, $33, $34, $35::timestamptz, $36, $37), $38, $39, $40)
 RETURNING sequence
 `
 
@@ -123,6 +124,7 @@ type IdpsInsertParams struct {
 	EventTraceparent      string                  `db:"event_traceparent"`
 	CreationDate          time.Time               `db:"creation_date"`
 	ChangeDate            time.Time               `db:"change_date"`
+	Description           string                  `db:"description"`
 }
 
 // IdpsInsert stores a new row and appends its event.
@@ -167,6 +169,7 @@ func (q *Queries) IdpsInsert(ctx context.Context, db DBTX, arg IdpsInsertParams)
 		arg.EventTraceparent,
 		arg.CreationDate,
 		arg.ChangeDate,
+		arg.Description,
 	)
 	var sequence int64
 	err := row.Scan(&sequence)
@@ -218,7 +221,7 @@ func (q *Queries) IdpsLeave(ctx context.Context, db DBTX, arg IdpsLeaveParams) (
 }
 
 const idpsLock = `-- name: IdpsLock :one
-SELECT t.instance_id, t.id, t.org_id, t.type, t.name, t.name_folded, t.state_policy, t.is_linking_allowed, t.is_creation_allowed, t.is_auto_creation, t.is_auto_update, t.auto_linking, t.client_id, t.client_secret, t.scopes, t.issuer, t.is_id_token_mapping, t.authorization_endpoint, t.token_endpoint, t.user_endpoint, t.id_attribute, t.tenant, t.is_email_verified, t.team_id, t.key_id, t.private_key, t.sequence, t.creation_date, t.change_date, t.of_instance FROM idps t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
+SELECT t.instance_id, t.id, t.org_id, t.type, t.name, t.name_folded, t.state_policy, t.is_linking_allowed, t.is_creation_allowed, t.is_auto_creation, t.is_auto_update, t.auto_linking, t.client_id, t.client_secret, t.scopes, t.issuer, t.is_id_token_mapping, t.authorization_endpoint, t.token_endpoint, t.user_endpoint, t.id_attribute, t.tenant, t.is_email_verified, t.team_id, t.key_id, t.private_key, t.sequence, t.creation_date, t.change_date, t.of_instance, t.description FROM idps t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
 `
 
 type IdpsLockParams struct {
@@ -261,13 +264,14 @@ func (q *Queries) IdpsLock(ctx context.Context, db DBTX, arg IdpsLockParams) (Id
 		&i.CreationDate,
 		&i.ChangeDate,
 		&i.OfInstance,
+		&i.Description,
 	)
 	return i, err
 }
 
 const idpsRead = `-- name: IdpsRead :one
 
-SELECT t.instance_id, t.id, t.org_id, t.type, t.name, t.name_folded, t.state_policy, t.is_linking_allowed, t.is_creation_allowed, t.is_auto_creation, t.is_auto_update, t.auto_linking, t.client_id, t.client_secret, t.scopes, t.issuer, t.is_id_token_mapping, t.authorization_endpoint, t.token_endpoint, t.user_endpoint, t.id_attribute, t.tenant, t.is_email_verified, t.team_id, t.key_id, t.private_key, t.sequence, t.creation_date, t.change_date, t.of_instance FROM idps t WHERE t.instance_id = $1 AND t.id = $2
+SELECT t.instance_id, t.id, t.org_id, t.type, t.name, t.name_folded, t.state_policy, t.is_linking_allowed, t.is_creation_allowed, t.is_auto_creation, t.is_auto_update, t.auto_linking, t.client_id, t.client_secret, t.scopes, t.issuer, t.is_id_token_mapping, t.authorization_endpoint, t.token_endpoint, t.user_endpoint, t.id_attribute, t.tenant, t.is_email_verified, t.team_id, t.key_id, t.private_key, t.sequence, t.creation_date, t.change_date, t.of_instance, t.description FROM idps t WHERE t.instance_id = $1 AND t.id = $2
 `
 
 type IdpsReadParams struct {
@@ -311,12 +315,13 @@ func (q *Queries) IdpsRead(ctx context.Context, db DBTX, arg IdpsReadParams) (Id
 		&i.CreationDate,
 		&i.ChangeDate,
 		&i.OfInstance,
+		&i.Description,
 	)
 	return i, err
 }
 
 const idpsTake = `-- name: IdpsTake :one
-SELECT t.instance_id, t.id, t.org_id, t.type, t.name, t.name_folded, t.state_policy, t.is_linking_allowed, t.is_creation_allowed, t.is_auto_creation, t.is_auto_update, t.auto_linking, t.client_id, t.client_secret, t.scopes, t.issuer, t.is_id_token_mapping, t.authorization_endpoint, t.token_endpoint, t.user_endpoint, t.id_attribute, t.tenant, t.is_email_verified, t.team_id, t.key_id, t.private_key, t.sequence, t.creation_date, t.change_date, t.of_instance FROM idps t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
+SELECT t.instance_id, t.id, t.org_id, t.type, t.name, t.name_folded, t.state_policy, t.is_linking_allowed, t.is_creation_allowed, t.is_auto_creation, t.is_auto_update, t.auto_linking, t.client_id, t.client_secret, t.scopes, t.issuer, t.is_id_token_mapping, t.authorization_endpoint, t.token_endpoint, t.user_endpoint, t.id_attribute, t.tenant, t.is_email_verified, t.team_id, t.key_id, t.private_key, t.sequence, t.creation_date, t.change_date, t.of_instance, t.description FROM idps t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
 `
 
 type IdpsTakeParams struct {
@@ -359,13 +364,14 @@ func (q *Queries) IdpsTake(ctx context.Context, db DBTX, arg IdpsTakeParams) (Id
 		&i.CreationDate,
 		&i.ChangeDate,
 		&i.OfInstance,
+		&i.Description,
 	)
 	return i, err
 }
 
 const idpsUpdate = `-- name: IdpsUpdate :one
-UPDATE idps t SET org_id = $1, type = $2, name = $3, name_folded = $4, state_policy = $5, is_linking_allowed = $6, is_creation_allowed = $7, is_auto_creation = $8, is_auto_update = $9, auto_linking = $10, client_id = $11, client_secret = $12, scopes = $13, issuer = $14, is_id_token_mapping = $15, authorization_endpoint = $16, token_endpoint = $17, user_endpoint = $18, id_attribute = $19, tenant = $20, is_email_verified = $21, team_id = $22, key_id = $23, private_key = $24, sequence = append_event($25, $26, $27, $28, $29, $30, $31, $32, $33::timestamptz, $34, $35), change_date = $36
-WHERE t.instance_id = $37 AND t.id = $38
+UPDATE idps t SET org_id = $1, type = $2, name = $3, name_folded = $4, state_policy = $5, is_linking_allowed = $6, is_creation_allowed = $7, is_auto_creation = $8, is_auto_update = $9, auto_linking = $10, client_id = $11, client_secret = $12, scopes = $13, issuer = $14, is_id_token_mapping = $15, authorization_endpoint = $16, token_endpoint = $17, user_endpoint = $18, id_attribute = $19, tenant = $20, is_email_verified = $21, team_id = $22, key_id = $23, private_key = $24, sequence = append_event($25, $26, $27, $28, $29, $30, $31, $32, $33::timestamptz, $34, $35), change_date = $36, description = $37
+WHERE t.instance_id = $38 AND t.id = $39
 RETURNING t.sequence
 `
 
@@ -406,6 +412,7 @@ type IdpsUpdateParams struct {
 	EventClientAddress    string                  `db:"event_client_address"`
 	EventTraceparent      string                  `db:"event_traceparent"`
 	ChangeDate            time.Time               `db:"change_date"`
+	Description           string                  `db:"description"`
 	InstanceID            string                  `db:"instance_id"`
 	ID                    string                  `db:"id"`
 }
@@ -449,6 +456,7 @@ func (q *Queries) IdpsUpdate(ctx context.Context, db DBTX, arg IdpsUpdateParams)
 		arg.EventClientAddress,
 		arg.EventTraceparent,
 		arg.ChangeDate,
+		arg.Description,
 		arg.InstanceID,
 		arg.ID,
 	)

@@ -106,13 +106,13 @@ func (e KeyUse) Valid() bool {
 // Defines values for OAuthErrorError.
 const (
 	AccessDenied            OAuthErrorError = "access_denied"
+	ConsentRequired         OAuthErrorError = "consent_required"
 	InsufficientScope       OAuthErrorError = "insufficient_scope"
 	InteractionRequired     OAuthErrorError = "interaction_required"
 	InvalidClient           OAuthErrorError = "invalid_client"
 	InvalidGrant            OAuthErrorError = "invalid_grant"
 	InvalidRequest          OAuthErrorError = "invalid_request"
 	InvalidScope            OAuthErrorError = "invalid_scope"
-	InvalidTarget           OAuthErrorError = "invalid_target"
 	InvalidToken            OAuthErrorError = "invalid_token"
 	LoginRequired           OAuthErrorError = "login_required"
 	RequestNotSupported     OAuthErrorError = "request_not_supported"
@@ -129,6 +129,8 @@ func (e OAuthErrorError) Valid() bool {
 	switch e {
 	case AccessDenied:
 		return true
+	case ConsentRequired:
+		return true
 	case InsufficientScope:
 		return true
 	case InteractionRequired:
@@ -140,8 +142,6 @@ func (e OAuthErrorError) Valid() bool {
 	case InvalidRequest:
 		return true
 	case InvalidScope:
-		return true
-	case InvalidTarget:
 		return true
 	case InvalidToken:
 		return true

@@ -854,13 +854,13 @@ func (e MessageState) Valid() bool {
 // Defines values for OAuthErrorError.
 const (
 	AccessDenied            OAuthErrorError = "access_denied"
+	ConsentRequired         OAuthErrorError = "consent_required"
 	InsufficientScope       OAuthErrorError = "insufficient_scope"
 	InteractionRequired     OAuthErrorError = "interaction_required"
 	InvalidClient           OAuthErrorError = "invalid_client"
 	InvalidGrant            OAuthErrorError = "invalid_grant"
 	InvalidRequest          OAuthErrorError = "invalid_request"
 	InvalidScope            OAuthErrorError = "invalid_scope"
-	InvalidTarget           OAuthErrorError = "invalid_target"
 	InvalidToken            OAuthErrorError = "invalid_token"
 	LoginRequired           OAuthErrorError = "login_required"
 	RequestNotSupported     OAuthErrorError = "request_not_supported"
@@ -877,6 +877,8 @@ func (e OAuthErrorError) Valid() bool {
 	switch e {
 	case AccessDenied:
 		return true
+	case ConsentRequired:
+		return true
 	case InsufficientScope:
 		return true
 	case InteractionRequired:
@@ -888,8 +890,6 @@ func (e OAuthErrorError) Valid() bool {
 	case InvalidRequest:
 		return true
 	case InvalidScope:
-		return true
-	case InvalidTarget:
 		return true
 	case InvalidToken:
 		return true
@@ -2093,6 +2093,36 @@ func (e SearchSMTPProvidersParamsCtxSystem) Valid() bool {
 	}
 }
 
+// Defines values for ResolveApplicationSettingsParamsCtxSystem.
+const (
+	ResolveApplicationSettingsParamsCtxSystemTrue ResolveApplicationSettingsParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the ResolveApplicationSettingsParamsCtxSystem enum.
+func (e ResolveApplicationSettingsParamsCtxSystem) Valid() bool {
+	switch e {
+	case ResolveApplicationSettingsParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SetApplicationSettingsParamsCtxSystem.
+const (
+	SetApplicationSettingsParamsCtxSystemTrue SetApplicationSettingsParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the SetApplicationSettingsParamsCtxSystem enum.
+func (e SetApplicationSettingsParamsCtxSystem) Valid() bool {
+	switch e {
+	case SetApplicationSettingsParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ResolveBrandingParamsCtxSystem.
 const (
 	ResolveBrandingParamsCtxSystemTrue ResolveBrandingParamsCtxSystem = true
@@ -3124,6 +3154,21 @@ type ConditionOutput struct {
 	Response *ResponseExecutionOutput `json:"response,omitempty"`
 }
 
+// Consent Consent is what a user lets an application do for them at the resource API.
+type Consent struct {
+	// AppID The application.
+	AppID string `json:"appId"`
+
+	// AppName Its name.
+	AppName string `json:"appName"`
+
+	// CreationDate When the user said yes.
+	CreationDate time.Time `json:"creationDate"`
+
+	// Roles The roles that were handed over, each as role@object. What the user got since is not among them.
+	Roles []string `json:"roles"`
+}
+
 // CreateAppKeyReply CreateAppKeyResponse is the response of CreateAppKey.
 type CreateAppKeyReply struct {
 	// Details ID, sequence and date of the new key.
@@ -3794,7 +3839,7 @@ type Execution struct {
 	// Condition When the execution triggers.
 	Condition Condition `json:"condition"`
 
-	// Includes The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and without cycles.
+	// Includes The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and without cycles. An execution, and any that includes it, calls 200 targets at most, those of its includes among them.
 	Includes *[]string `json:"includes,omitempty"`
 
 	// Targets The IDs of the targets to call, in order.
@@ -3806,7 +3851,7 @@ type ExecutionOutput struct {
 	// Condition When the execution triggers.
 	Condition ConditionOutput `json:"condition"`
 
-	// Includes The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and without cycles.
+	// Includes The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and without cycles. An execution, and any that includes it, calls 200 targets at most, those of its includes among them.
 	Includes []string `json:"includes"`
 
 	// Targets The IDs of the targets to call, in order.
@@ -3972,6 +4017,9 @@ type GetApp struct {
 
 	// Trusted Whether its tokens act at this API with all the rights of those who sign in to it (TrustApp), not just with those in its organization.
 	Trusted bool `json:"trusted"`
+
+	// TrustedInOrganization Whether they act with all those rights within its organization, without asking its users.
+	TrustedInOrganization bool `json:"trustedInOrganization"`
 }
 
 // GetAppKey GetAppKey is a key with its details.
@@ -5166,6 +5214,9 @@ type IDFilter struct {
 
 // IDP IDP is what all identity providers have, whatever their type.
 type IDP struct {
+	// Description What people should know of it.
+	Description *string `json:"description,omitempty"`
+
 	// Name A name for people, shown on the button of the login pages.
 	Name string `json:"name"`
 
@@ -5211,6 +5262,9 @@ type IDPLinkSearchFilter struct {
 
 // IDPOutput IDP is what all identity providers have, whatever their type.
 type IDPOutput struct {
+	// Description What people should know of it.
+	Description string `json:"description"`
+
 	// Name A name for people, shown on the button of the login pages.
 	Name string `json:"name"`
 
@@ -5647,6 +5701,12 @@ type ListDetails struct {
 
 // ListFilterMethod ListFilterMethod is how a value of a resource is compared with a list.
 type ListFilterMethod string
+
+// ListUserConsentsReply ListUserConsentsResponse is the response of ListUserConsents.
+type ListUserConsentsReply struct {
+	// Result The consents.
+	Result []Consent `json:"result"`
+}
 
 // LockUserReply LockUserResponse is the response of LockUser.
 type LockUserReply struct {
@@ -6471,6 +6531,9 @@ type PatchHuman struct {
 
 // PatchIDP PatchIDP changes the fields that are present. Contexts that inherit the provider can change state_policy only.
 type PatchIDP struct {
+	// Description A new description.
+	Description *string `json:"description,omitempty"`
+
 	// Name A new name.
 	Name *string `json:"name,omitempty"`
 
@@ -6830,7 +6893,7 @@ type PatchTarget struct {
 	// RestRequestResponse The response body can replace the message being processed.
 	RestRequestResponse *RestRequestResponse `json:"restRequestResponse,omitempty"`
 
-	// RestWebhook Only the status of the response counts.
+	// RestWebhook Only the status of the response counts, and a forwarded error, which stands in for one.
 	RestWebhook *RestWebhook `json:"restWebhook,omitempty"`
 
 	// Timeout A new timeout. More than 0s, at most 270s.
@@ -7346,6 +7409,15 @@ type ResetSystemFeaturesReply struct {
 	Details SettingDetails `json:"details"`
 }
 
+// ResolveApplicationSettingsReply ResolveApplicationSettingsResponse is the response of ResolveApplicationSettings.
+type ResolveApplicationSettingsReply struct {
+	// Details When the context's own settings last changed.
+	Details SettingDetails `json:"details"`
+
+	// Settings The settings.
+	Settings ResolvedApplicationSettings `json:"settings"`
+}
+
 // ResolveBrandingReply ResolveBrandingResponse is the response of ResolveBranding.
 type ResolveBrandingReply struct {
 	// Details When the context's own properties last changed.
@@ -7383,6 +7455,12 @@ type ResolveMessageTextReply struct {
 
 	// Variables The variables that words of this kind can name, for example Code.
 	Variables []string `json:"variables"`
+}
+
+// ResolvedApplicationSettings ResolvedApplicationSettings are the properties as they apply in a context.
+type ResolvedApplicationSettings struct {
+	// RolesNeedTrust Whether roles are for trusted applications only.
+	RolesNeedTrust ResolvedBool `json:"rolesNeedTrust"`
 }
 
 // ResolvedBool ResolvedBool is a yes or no and where it comes from.
@@ -7616,6 +7694,12 @@ type RevocationRequest struct {
 
 	// TokenTypeHint Accepted and without effect.
 	TokenTypeHint string `json:"token_type_hint,omitempty"`
+}
+
+// RevokeUserConsentReply RevokeUserConsentResponse is the response of RevokeUserConsent.
+type RevokeUserConsentReply struct {
+	// Details Of the user.
+	Details Details `json:"details"`
 }
 
 // Role Role is something that users can be on a project.
@@ -8279,6 +8363,18 @@ type SessionSearchFilter struct {
 // SessionState SessionState is whether a session counts.
 type SessionState string
 
+// SetApplicationSettings SetApplicationSettings sets the properties that are present.
+type SetApplicationSettings struct {
+	// RolesNeedTrust Whether the roles that people hold in the organization of an application are for trusted applications only (TrustApp): others act without any, whatever their users say.
+	RolesNeedTrust *BoolSetting `json:"rolesNeedTrust,omitempty"`
+}
+
+// SetApplicationSettingsReply SetApplicationSettingsResponse is the response of SetApplicationSettings.
+type SetApplicationSettingsReply struct {
+	// Details Sequence and date of the last change.
+	Details SettingDetails `json:"details"`
+}
+
 // SetAsInstanceDefaultReply SetAsInstanceDefaultResponse is the response of SetAsInstanceDefault.
 type SetAsInstanceDefaultReply struct {
 	// Details ID of the organization, sequence and date of the change.
@@ -8585,7 +8681,7 @@ type Target struct {
 	// RestRequestResponse The response body can replace the message being processed.
 	RestRequestResponse *RestRequestResponse `json:"restRequestResponse,omitempty"`
 
-	// RestWebhook Only the status of the response counts.
+	// RestWebhook Only the status of the response counts, and a forwarded error, which stands in for one.
 	RestWebhook *RestWebhook `json:"restWebhook,omitempty"`
 
 	// Timeout The time after which the call is cancelled. More than 0s, at most 270s.
@@ -8626,7 +8722,7 @@ type TargetOutput struct {
 	// RestRequestResponse The response body can replace the message being processed.
 	RestRequestResponse *RestRequestResponseOutput `json:"restRequestResponse,omitempty"`
 
-	// RestWebhook Only the status of the response counts.
+	// RestWebhook Only the status of the response counts, and a forwarded error, which stands in for one.
 	RestWebhook *RestWebhookOutput `json:"restWebhook,omitempty"`
 
 	// Timeout The time after which the call is cancelled. More than 0s, at most 270s.
@@ -8849,6 +8945,9 @@ type TransferApp struct {
 
 	// Trusted Whether it may act at the resource API with all the rights of those who sign in to it.
 	Trusted bool `json:"trusted"`
+
+	// TrustedInOrganization Whether it may within its organization.
+	TrustedInOrganization bool `json:"trustedInOrganization"`
 }
 
 // TransferAuthenticator TransferAuthenticator is a second factor of a user.
@@ -8981,6 +9080,9 @@ type TransferIDP struct {
 
 	// CreationDate When it was made; now when it is left out.
 	CreationDate *time.Time `json:"creationDate,omitempty"`
+
+	// Description What it is for.
+	Description string `json:"description"`
 
 	// ID The ID.
 	ID string `json:"id"`
@@ -10055,6 +10157,12 @@ type SearchAppKeysParams struct {
 
 	// SortingColumn The column to sort by.
 	SortingColumn *AppKeyFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
+// TrustAppParams defines parameters for TrustApp.
+type TrustAppParams struct {
+	// OrganizationOnly Whether it is trusted within its organization only.
+	OrganizationOnly *bool `form:"organizationOnly,omitempty" json:"organizationOnly,omitempty"`
 }
 
 // CreateDomainParams defines parameters for CreateDomain.
@@ -11191,6 +11299,48 @@ type SearchPersonalAccessTokensParams struct {
 	SortingColumn *PersonalAccessTokenFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
 }
 
+// ResolveApplicationSettingsParams defines parameters for ResolveApplicationSettings.
+type ResolveApplicationSettingsParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *ResolveApplicationSettingsParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// ResolveApplicationSettingsParamsCtxSystem defines parameters for ResolveApplicationSettings.
+type ResolveApplicationSettingsParamsCtxSystem bool
+
+// SetApplicationSettingsParams defines parameters for SetApplicationSettings.
+type SetApplicationSettingsParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *SetApplicationSettingsParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// SetApplicationSettingsParamsCtxSystem defines parameters for SetApplicationSettings.
+type SetApplicationSettingsParamsCtxSystem bool
+
 // ResolveBrandingParams defines parameters for ResolveBranding.
 type ResolveBrandingParams struct {
 	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
@@ -11742,6 +11892,9 @@ type CreatePersonalAccessTokenJSONRequestBody = PersonalAccessToken
 
 // SearchPersonalAccessTokensJSONRequestBody defines body for SearchPersonalAccessTokens for application/json ContentType.
 type SearchPersonalAccessTokensJSONRequestBody = SearchPersonalAccessTokensJSONBody
+
+// SetApplicationSettingsJSONRequestBody defines body for SetApplicationSettings for application/json ContentType.
+type SetApplicationSettingsJSONRequestBody = SetApplicationSettings
 
 // SetBrandingJSONRequestBody defines body for SetBranding for application/json ContentType.
 type SetBrandingJSONRequestBody = SetBrandingSettings
@@ -12297,7 +12450,7 @@ type ClientInterface interface {
 
 	// DistrustApp Trusts an application no longer, its tokens of before included
 	//
-	// Needs the permission iam.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+	// Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with POST /resources/v3alpha/apps/{id}/_distrust (the `DistrustApp` operationId).
 	DistrustApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -12326,12 +12479,12 @@ type ClientInterface interface {
 
 	// TrustApp Trusts an application with the rights of those who sign in to it
 	//
-	// Tokens of one that is not trusted act at this API within the organization of the application only: with roles held there and, of its own users, for themselves. Whoever changes the settings, secrets or keys of a trusted application needs this permission too.
+	// Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of their own, and within the organization of the application: with the roles there that they handed over and, of its own users, for themselves. Within that organization (organization_only) whoever may give away everything in it trusts an application, in the instance whoever has the permission iam.app.trust; nobody with less changes the settings, secrets or keys of a trusted one.
 	//
-	// Needs the permission iam.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+	// Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
-	TrustApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	TrustApp(ctx context.Context, id string, params *TrustAppParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateDomainWithBody Creates a domain of an organization or of the instance, as ctx says
 	//
@@ -12465,6 +12618,8 @@ type ClientInterface interface {
 	//
 	// Repeating the call is safe.
 	//
+	// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
+	//
 	// Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
@@ -12475,6 +12630,8 @@ type ClientInterface interface {
 	// PutExecution Creates the execution of a condition (201) or replaces its targets and includes (200)
 	//
 	// Repeating the call is safe.
+	//
+	// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
 	//
 	// Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -12572,14 +12729,14 @@ type ClientInterface interface {
 	// Corresponds with GET /resources/v3alpha/executions/functions (the `ListAvailableExecutionFunctions` operationId).
 	ListAvailableExecutionFunctions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListAvailableExecutionMethods Lists the methods that a request or response condition can name
+	// ListAvailableExecutionMethods Lists the methods that a request or response condition can name: all but those of the system
 	//
 	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/executions/methods (the `ListAvailableExecutionMethods` operationId).
 	ListAvailableExecutionMethods(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListAvailableExecutionServices Lists the services that a request or response condition can name
+	// ListAvailableExecutionServices Lists the services that a request or response condition can name: all but those of the system
 	//
 	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -14529,6 +14686,22 @@ type ClientInterface interface {
 	// Corresponds with POST /resources/v3alpha/users/{id}/secret (the `SetClientSecret` operationId).
 	SetClientSecret(ctx context.Context, id string, body SetClientSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListUserConsents Lists the applications that a user lets act for them at this API, the oldest first; a thousand at most
+	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with GET /resources/v3alpha/users/{userId}/consents (the `ListUserConsents` operationId).
+	ListUserConsents(ctx context.Context, userID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevokeUserConsent Takes back what a user let an application do for them at this API, and ends the tokens that it got for that
+	//
+	// Repeating it is safe: where there is nothing to take back it changes nothing.
+	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with DELETE /resources/v3alpha/users/{userId}/consents/{appId} (the `RevokeUserConsent` operationId).
+	RevokeUserConsent(ctx context.Context, userID string, appID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// CreateMachineKeyWithBody Gives a service user a key to prove its identity with
 	//
 	// The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
@@ -14677,6 +14850,31 @@ type ClientInterface interface {
 	//
 	// Corresponds with DELETE /resources/v3alpha/users/{userId}/pats/{id} (the `DeletePersonalAccessToken` operationId).
 	DeletePersonalAccessToken(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResolveApplicationSettings Reads the properties as they apply in a context, and where they come from
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Corresponds with GET /settings/v3alpha/applications (the `ResolveApplicationSettings` operationId).
+	ResolveApplicationSettings(ctx context.Context, params *ResolveApplicationSettingsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetApplicationSettingsWithBody Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /settings/v3alpha/applications (the `SetApplicationSettings` operationId).
+	SetApplicationSettingsWithBody(ctx context.Context, params *SetApplicationSettingsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetApplicationSettings Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /settings/v3alpha/applications (the `SetApplicationSettings` operationId).
+	SetApplicationSettings(ctx context.Context, params *SetApplicationSettingsParams, body SetApplicationSettingsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ResolveBranding Reads the properties as they apply in a context, and where they come from
 	//
@@ -15819,7 +16017,7 @@ func (c *Client) DeactivateApp(ctx context.Context, id string, reqEditors ...Req
 
 // DistrustApp Trusts an application no longer, its tokens of before included
 //
-// Needs the permission iam.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+// Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with POST /resources/v3alpha/apps/{id}/_distrust (the `DistrustApp` operationId).
 func (c *Client) DistrustApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -15878,13 +16076,13 @@ func (c *Client) RegenerateSecret(ctx context.Context, id string, body Regenerat
 
 // TrustApp Trusts an application with the rights of those who sign in to it
 //
-// Tokens of one that is not trusted act at this API within the organization of the application only: with roles held there and, of its own users, for themselves. Whoever changes the settings, secrets or keys of a trusted application needs this permission too.
+// Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of their own, and within the organization of the application: with the roles there that they handed over and, of its own users, for themselves. Within that organization (organization_only) whoever may give away everything in it trusts an application, in the instance whoever has the permission iam.app.trust; nobody with less changes the settings, secrets or keys of a trusted one.
 //
-// Needs the permission iam.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+// Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
-func (c *Client) TrustApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewTrustAppRequest(c.Server, id)
+func (c *Client) TrustApp(ctx context.Context, id string, params *TrustAppParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTrustAppRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -16147,6 +16345,8 @@ func (c *Client) SearchEvents(ctx context.Context, params *SearchEventsParams, b
 //
 // Repeating the call is safe.
 //
+// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
+//
 // Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
@@ -16167,6 +16367,8 @@ func (c *Client) PutExecutionWithBody(ctx context.Context, contentType string, b
 // PutExecution Creates the execution of a condition (201) or replaces its targets and includes (200)
 //
 // Repeating the call is safe.
+//
+// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
 //
 // Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -16364,7 +16566,7 @@ func (c *Client) ListAvailableExecutionFunctions(ctx context.Context, reqEditors
 	return c.Client.Do(req)
 }
 
-// ListAvailableExecutionMethods Lists the methods that a request or response condition can name
+// ListAvailableExecutionMethods Lists the methods that a request or response condition can name: all but those of the system
 //
 // Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -16381,7 +16583,7 @@ func (c *Client) ListAvailableExecutionMethods(ctx context.Context, reqEditors .
 	return c.Client.Do(req)
 }
 
-// ListAvailableExecutionServices Lists the services that a request or response condition can name
+// ListAvailableExecutionServices Lists the services that a request or response condition can name: all but those of the system
 //
 // Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -20371,6 +20573,42 @@ func (c *Client) SetClientSecret(ctx context.Context, id string, body SetClientS
 	return c.Client.Do(req)
 }
 
+// ListUserConsents Lists the applications that a user lets act for them at this API, the oldest first; a thousand at most
+//
+// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with GET /resources/v3alpha/users/{userId}/consents (the `ListUserConsents` operationId).
+func (c *Client) ListUserConsents(ctx context.Context, userID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListUserConsentsRequest(c.Server, userID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeUserConsent Takes back what a user let an application do for them at this API, and ends the tokens that it got for that
+//
+// Repeating it is safe: where there is nothing to take back it changes nothing.
+//
+// Needs the permission user.write where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with DELETE /resources/v3alpha/users/{userId}/consents/{appId} (the `RevokeUserConsent` operationId).
+func (c *Client) RevokeUserConsent(ctx context.Context, userID string, appID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeUserConsentRequest(c.Server, userID, appID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // CreateMachineKeyWithBody Gives a service user a key to prove its identity with
 //
 // The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
@@ -20660,6 +20898,61 @@ func (c *Client) SearchPersonalAccessTokens(ctx context.Context, userID string, 
 // Corresponds with DELETE /resources/v3alpha/users/{userId}/pats/{id} (the `DeletePersonalAccessToken` operationId).
 func (c *Client) DeletePersonalAccessToken(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeletePersonalAccessTokenRequest(c.Server, userID, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResolveApplicationSettings Reads the properties as they apply in a context, and where they come from
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Corresponds with GET /settings/v3alpha/applications (the `ResolveApplicationSettings` operationId).
+func (c *Client) ResolveApplicationSettings(ctx context.Context, params *ResolveApplicationSettingsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResolveApplicationSettingsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetApplicationSettingsWithBody Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /settings/v3alpha/applications (the `SetApplicationSettings` operationId).
+func (c *Client) SetApplicationSettingsWithBody(ctx context.Context, params *SetApplicationSettingsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetApplicationSettingsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetApplicationSettings Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /settings/v3alpha/applications (the `SetApplicationSettings` operationId).
+func (c *Client) SetApplicationSettings(ctx context.Context, params *SetApplicationSettingsParams, body SetApplicationSettingsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetApplicationSettingsRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -23090,7 +23383,7 @@ func NewRegenerateSecretRequestWithBody(server string, id string, contentType st
 }
 
 // NewTrustAppRequest constructs an http.Request for the TrustApp method
-func NewTrustAppRequest(server string, id string) (*http.Request, error) {
+func NewTrustAppRequest(server string, id string, params *TrustAppParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -23113,6 +23406,33 @@ func NewTrustAppRequest(server string, id string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.OrganizationOnly != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "organizationOnly", *params.OrganizationOnly, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
@@ -32547,6 +32867,81 @@ func NewSetClientSecretRequestWithBody(server string, id string, contentType str
 	return req, nil
 }
 
+// NewListUserConsentsRequest constructs an http.Request for the ListUserConsents method
+func NewListUserConsentsRequest(server string, userID string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/consents", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRevokeUserConsentRequest constructs an http.Request for the RevokeUserConsent method
+func NewRevokeUserConsentRequest(server string, userID string, appID string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "appId", appID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/consents/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewCreateMachineKeyRequest calls the generic CreateMachineKey builder with application/json body
 func NewCreateMachineKeyRequest(server string, userID string, body CreateMachineKeyJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -33144,6 +33539,223 @@ func NewDeletePersonalAccessTokenRequest(server string, userID string, id string
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewResolveApplicationSettingsRequest constructs an http.Request for the ResolveApplicationSettings method
+func NewResolveApplicationSettingsRequest(server string, params *ResolveApplicationSettingsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/settings/v3alpha/applications")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSetApplicationSettingsRequest calls the generic SetApplicationSettings builder with application/json body
+func NewSetApplicationSettingsRequest(server string, params *SetApplicationSettingsParams, body SetApplicationSettingsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetApplicationSettingsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSetApplicationSettingsRequestWithBody constructs an http.Request for the SetApplicationSettings method, with any body, and a specified content type
+func NewSetApplicationSettingsRequestWithBody(server string, params *SetApplicationSettingsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/settings/v3alpha/applications")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -35616,7 +36228,7 @@ type ClientWithResponsesInterface interface {
 
 	// DistrustAppWithResponse Trusts an application no longer, its tokens of before included
 	//
-	// Needs the permission iam.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+	// Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -35647,14 +36259,14 @@ type ClientWithResponsesInterface interface {
 
 	// TrustAppWithResponse Trusts an application with the rights of those who sign in to it
 	//
-	// Tokens of one that is not trusted act at this API within the organization of the application only: with roles held there and, of its own users, for themselves. Whoever changes the settings, secrets or keys of a trusted application needs this permission too.
+	// Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of their own, and within the organization of the application: with the roles there that they handed over and, of its own users, for themselves. Within that organization (organization_only) whoever may give away everything in it trusts an application, in the instance whoever has the permission iam.app.trust; nobody with less changes the settings, secrets or keys of a trusted one.
 	//
-	// Needs the permission iam.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+	// Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
-	TrustAppWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*TrustAppAnswer, error)
+	TrustAppWithResponse(ctx context.Context, id string, params *TrustAppParams, reqEditors ...RequestEditorFn) (*TrustAppAnswer, error)
 
 	// CreateDomainWithBodyWithResponse Creates a domain of an organization or of the instance, as ctx says
 	//
@@ -35796,6 +36408,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Repeating the call is safe.
 	//
+	// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
+	//
 	// Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -35806,6 +36420,8 @@ type ClientWithResponsesInterface interface {
 	// PutExecutionWithResponse Creates the execution of a condition (201) or replaces its targets and includes (200)
 	//
 	// Repeating the call is safe.
+	//
+	// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
 	//
 	// Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -35909,7 +36525,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /resources/v3alpha/executions/functions (the `ListAvailableExecutionFunctions` operationId).
 	ListAvailableExecutionFunctionsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListAvailableExecutionFunctionsAnswer, error)
 
-	// ListAvailableExecutionMethodsWithResponse Lists the methods that a request or response condition can name
+	// ListAvailableExecutionMethodsWithResponse Lists the methods that a request or response condition can name: all but those of the system
 	//
 	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -35918,7 +36534,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /resources/v3alpha/executions/methods (the `ListAvailableExecutionMethods` operationId).
 	ListAvailableExecutionMethodsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListAvailableExecutionMethodsAnswer, error)
 
-	// ListAvailableExecutionServicesWithResponse Lists the services that a request or response condition can name
+	// ListAvailableExecutionServicesWithResponse Lists the services that a request or response condition can name: all but those of the system
 	//
 	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -37992,6 +38608,26 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /resources/v3alpha/users/{id}/secret (the `SetClientSecret` operationId).
 	SetClientSecretWithResponse(ctx context.Context, id string, body SetClientSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*SetClientSecretAnswer, error)
 
+	// ListUserConsentsWithResponse Lists the applications that a user lets act for them at this API, the oldest first; a thousand at most
+	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/users/{userId}/consents (the `ListUserConsents` operationId).
+	ListUserConsentsWithResponse(ctx context.Context, userID string, reqEditors ...RequestEditorFn) (*ListUserConsentsAnswer, error)
+
+	// RevokeUserConsentWithResponse Takes back what a user let an application do for them at this API, and ends the tokens that it got for that
+	//
+	// Repeating it is safe: where there is nothing to take back it changes nothing.
+	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/users/{userId}/consents/{appId} (the `RevokeUserConsent` operationId).
+	RevokeUserConsentWithResponse(ctx context.Context, userID string, appID string, reqEditors ...RequestEditorFn) (*RevokeUserConsentAnswer, error)
+
 	// CreateMachineKeyWithBodyWithResponse Gives a service user a key to prove its identity with
 	//
 	// The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
@@ -38146,6 +38782,33 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with DELETE /resources/v3alpha/users/{userId}/pats/{id} (the `DeletePersonalAccessToken` operationId).
 	DeletePersonalAccessTokenWithResponse(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*DeletePersonalAccessTokenAnswer, error)
+
+	// ResolveApplicationSettingsWithResponse Reads the properties as they apply in a context, and where they come from
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /settings/v3alpha/applications (the `ResolveApplicationSettings` operationId).
+	ResolveApplicationSettingsWithResponse(ctx context.Context, params *ResolveApplicationSettingsParams, reqEditors ...RequestEditorFn) (*ResolveApplicationSettingsAnswer, error)
+
+	// SetApplicationSettingsWithBodyWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /settings/v3alpha/applications (the `SetApplicationSettings` operationId).
+	SetApplicationSettingsWithBodyWithResponse(ctx context.Context, params *SetApplicationSettingsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetApplicationSettingsAnswer, error)
+
+	// SetApplicationSettingsWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /settings/v3alpha/applications (the `SetApplicationSettings` operationId).
+	SetApplicationSettingsWithResponse(ctx context.Context, params *SetApplicationSettingsParams, body SetApplicationSettingsJSONRequestBody, reqEditors ...RequestEditorFn) (*SetApplicationSettingsAnswer, error)
 
 	// ResolveBrandingWithResponse Reads the properties as they apply in a context, and where they come from
 	//
@@ -59610,6 +60273,228 @@ func (r SetClientSecretAnswer) ContentType() string {
 	return ""
 }
 
+// ListUserConsentsAnswer401Headers the declared response headers of an HTTP 401 response for ListUserConsents
+type ListUserConsentsAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ListUserConsentsAnswer503Headers the declared response headers of an HTTP 503 response for ListUserConsents
+type ListUserConsentsAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ListUserConsentsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ListUserConsentsReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ListUserConsentsAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListUserConsentsAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListUserConsentsAnswer) GetJSON200() *ListUserConsentsReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ListUserConsentsAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListUserConsentsAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListUserConsentsAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListUserConsentsAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListUserConsentsAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ListUserConsentsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListUserConsentsAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListUserConsentsAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListUserConsentsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListUserConsentsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListUserConsentsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListUserConsentsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RevokeUserConsentAnswer401Headers the declared response headers of an HTTP 401 response for RevokeUserConsent
+type RevokeUserConsentAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// RevokeUserConsentAnswer503Headers the declared response headers of an HTTP 503 response for RevokeUserConsent
+type RevokeUserConsentAnswer503Headers struct {
+	RetryAfter int
+}
+
+type RevokeUserConsentAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RevokeUserConsentReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *RevokeUserConsentAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RevokeUserConsentAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RevokeUserConsentAnswer) GetJSON200() *RevokeUserConsentReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RevokeUserConsentAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RevokeUserConsentAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RevokeUserConsentAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RevokeUserConsentAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RevokeUserConsentAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r RevokeUserConsentAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RevokeUserConsentAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RevokeUserConsentAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RevokeUserConsentAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RevokeUserConsentAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RevokeUserConsentAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RevokeUserConsentAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // CreateMachineKeyAnswer401Headers the declared response headers of an HTTP 401 response for CreateMachineKey
 type CreateMachineKeyAnswer401Headers struct {
 	WWWAuthenticate string
@@ -60694,6 +61579,242 @@ func (r DeletePersonalAccessTokenAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r DeletePersonalAccessTokenAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ResolveApplicationSettingsAnswer401Headers the declared response headers of an HTTP 401 response for ResolveApplicationSettings
+type ResolveApplicationSettingsAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ResolveApplicationSettingsAnswer503Headers the declared response headers of an HTTP 503 response for ResolveApplicationSettings
+type ResolveApplicationSettingsAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ResolveApplicationSettingsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ResolveApplicationSettingsReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ResolveApplicationSettingsAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ResolveApplicationSettingsAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResolveApplicationSettingsAnswer) GetJSON200() *ResolveApplicationSettingsReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ResolveApplicationSettingsAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ResolveApplicationSettingsAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ResolveApplicationSettingsAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ResolveApplicationSettingsAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ResolveApplicationSettingsAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ResolveApplicationSettingsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ResolveApplicationSettingsAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ResolveApplicationSettingsAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ResolveApplicationSettingsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResolveApplicationSettingsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResolveApplicationSettingsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResolveApplicationSettingsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SetApplicationSettingsAnswer401Headers the declared response headers of an HTTP 401 response for SetApplicationSettings
+type SetApplicationSettingsAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SetApplicationSettingsAnswer503Headers the declared response headers of an HTTP 503 response for SetApplicationSettings
+type SetApplicationSettingsAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SetApplicationSettingsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SetApplicationSettingsReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SetApplicationSettingsAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SetApplicationSettingsAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetApplicationSettingsAnswer) GetJSON200() *SetApplicationSettingsReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SetApplicationSettingsAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SetApplicationSettingsAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SetApplicationSettingsAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SetApplicationSettingsAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SetApplicationSettingsAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SetApplicationSettingsAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SetApplicationSettingsAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetApplicationSettingsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SetApplicationSettingsAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SetApplicationSettingsAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SetApplicationSettingsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetApplicationSettingsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetApplicationSettingsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetApplicationSettingsAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -64636,7 +65757,7 @@ func (c *ClientWithResponses) DeactivateAppWithResponse(ctx context.Context, id 
 
 // DistrustAppWithResponse Trusts an application no longer, its tokens of before included
 //
-// Needs the permission iam.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+// Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -64685,15 +65806,15 @@ func (c *ClientWithResponses) RegenerateSecretWithResponse(ctx context.Context, 
 
 // TrustAppWithResponse Trusts an application with the rights of those who sign in to it
 //
-// Tokens of one that is not trusted act at this API within the organization of the application only: with roles held there and, of its own users, for themselves. Whoever changes the settings, secrets or keys of a trusted application needs this permission too.
+// Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of their own, and within the organization of the application: with the roles there that they handed over and, of its own users, for themselves. Within that organization (organization_only) whoever may give away everything in it trusts an application, in the instance whoever has the permission iam.app.trust; nobody with less changes the settings, secrets or keys of a trusted one.
 //
-// Needs the permission iam.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+// Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
-func (c *ClientWithResponses) TrustAppWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*TrustAppAnswer, error) {
-	rsp, err := c.TrustApp(ctx, id, reqEditors...)
+func (c *ClientWithResponses) TrustAppWithResponse(ctx context.Context, id string, params *TrustAppParams, reqEditors ...RequestEditorFn) (*TrustAppAnswer, error) {
+	rsp, err := c.TrustApp(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -64912,6 +66033,8 @@ func (c *ClientWithResponses) SearchEventsWithResponse(ctx context.Context, para
 //
 // Repeating the call is safe.
 //
+// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
+//
 // Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -64928,6 +66051,8 @@ func (c *ClientWithResponses) PutExecutionWithBodyWithResponse(ctx context.Conte
 // PutExecutionWithResponse Creates the execution of a condition (201) or replaces its targets and includes (200)
 //
 // Repeating the call is safe.
+//
+// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose operations a condition cannot name, nothing runs.
 //
 // Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -65091,7 +66216,7 @@ func (c *ClientWithResponses) ListAvailableExecutionFunctionsWithResponse(ctx co
 	return ParseListAvailableExecutionFunctionsAnswer(rsp)
 }
 
-// ListAvailableExecutionMethodsWithResponse Lists the methods that a request or response condition can name
+// ListAvailableExecutionMethodsWithResponse Lists the methods that a request or response condition can name: all but those of the system
 //
 // Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -65106,7 +66231,7 @@ func (c *ClientWithResponses) ListAvailableExecutionMethodsWithResponse(ctx cont
 	return ParseListAvailableExecutionMethodsAnswer(rsp)
 }
 
-// ListAvailableExecutionServicesWithResponse Lists the services that a request or response condition can name
+// ListAvailableExecutionServicesWithResponse Lists the services that a request or response condition can name: all but those of the system
 //
 // Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -68404,6 +69529,38 @@ func (c *ClientWithResponses) SetClientSecretWithResponse(ctx context.Context, i
 	return ParseSetClientSecretAnswer(rsp)
 }
 
+// ListUserConsentsWithResponse Lists the applications that a user lets act for them at this API, the oldest first; a thousand at most
+//
+// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/users/{userId}/consents (the `ListUserConsents` operationId).
+func (c *ClientWithResponses) ListUserConsentsWithResponse(ctx context.Context, userID string, reqEditors ...RequestEditorFn) (*ListUserConsentsAnswer, error) {
+	rsp, err := c.ListUserConsents(ctx, userID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListUserConsentsAnswer(rsp)
+}
+
+// RevokeUserConsentWithResponse Takes back what a user let an application do for them at this API, and ends the tokens that it got for that
+//
+// Repeating it is safe: where there is nothing to take back it changes nothing.
+//
+// Needs the permission user.write where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/users/{userId}/consents/{appId} (the `RevokeUserConsent` operationId).
+func (c *ClientWithResponses) RevokeUserConsentWithResponse(ctx context.Context, userID string, appID string, reqEditors ...RequestEditorFn) (*RevokeUserConsentAnswer, error) {
+	rsp, err := c.RevokeUserConsent(ctx, userID, appID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRevokeUserConsentAnswer(rsp)
+}
+
 // CreateMachineKeyWithBodyWithResponse Gives a service user a key to prove its identity with
 //
 // The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
@@ -68647,6 +69804,51 @@ func (c *ClientWithResponses) DeletePersonalAccessTokenWithResponse(ctx context.
 		return nil, err
 	}
 	return ParseDeletePersonalAccessTokenAnswer(rsp)
+}
+
+// ResolveApplicationSettingsWithResponse Reads the properties as they apply in a context, and where they come from
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /settings/v3alpha/applications (the `ResolveApplicationSettings` operationId).
+func (c *ClientWithResponses) ResolveApplicationSettingsWithResponse(ctx context.Context, params *ResolveApplicationSettingsParams, reqEditors ...RequestEditorFn) (*ResolveApplicationSettingsAnswer, error) {
+	rsp, err := c.ResolveApplicationSettings(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResolveApplicationSettingsAnswer(rsp)
+}
+
+// SetApplicationSettingsWithBodyWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /settings/v3alpha/applications (the `SetApplicationSettings` operationId).
+func (c *ClientWithResponses) SetApplicationSettingsWithBodyWithResponse(ctx context.Context, params *SetApplicationSettingsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetApplicationSettingsAnswer, error) {
+	rsp, err := c.SetApplicationSettingsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetApplicationSettingsAnswer(rsp)
+}
+
+// SetApplicationSettingsWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /settings/v3alpha/applications (the `SetApplicationSettings` operationId).
+func (c *ClientWithResponses) SetApplicationSettingsWithResponse(ctx context.Context, params *SetApplicationSettingsParams, body SetApplicationSettingsJSONRequestBody, reqEditors ...RequestEditorFn) (*SetApplicationSettingsAnswer, error) {
+	rsp, err := c.SetApplicationSettings(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetApplicationSettingsAnswer(rsp)
 }
 
 // ResolveBrandingWithResponse Reads the properties as they apply in a context, and where they come from
@@ -89481,6 +90683,216 @@ func ParseSetClientSecretAnswer(rsp *http.Response) (*SetClientSecretAnswer, err
 	return response, nil
 }
 
+// ParseListUserConsentsAnswer parses an HTTP response from a ListUserConsentsWithResponse call
+func ParseListUserConsentsAnswer(rsp *http.Response) (*ListUserConsentsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListUserConsentsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ListUserConsentsReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ListUserConsentsAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ListUserConsentsAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRevokeUserConsentAnswer parses an HTTP response from a RevokeUserConsentWithResponse call
+func ParseRevokeUserConsentAnswer(rsp *http.Response) (*RevokeUserConsentAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RevokeUserConsentAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RevokeUserConsentReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers RevokeUserConsentAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers RevokeUserConsentAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseCreateMachineKeyAnswer parses an HTTP response from a CreateMachineKeyWithResponse call
 func ParseCreateMachineKeyAnswer(rsp *http.Response) (*CreateMachineKeyAnswer, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -90504,6 +91916,230 @@ func ParseDeletePersonalAccessTokenAnswer(rsp *http.Response) (*DeletePersonalAc
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers DeletePersonalAccessTokenAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseResolveApplicationSettingsAnswer parses an HTTP response from a ResolveApplicationSettingsWithResponse call
+func ParseResolveApplicationSettingsAnswer(rsp *http.Response) (*ResolveApplicationSettingsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResolveApplicationSettingsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ResolveApplicationSettingsReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ResolveApplicationSettingsAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ResolveApplicationSettingsAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSetApplicationSettingsAnswer parses an HTTP response from a SetApplicationSettingsWithResponse call
+func ParseSetApplicationSettingsAnswer(rsp *http.Response) (*SetApplicationSettingsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetApplicationSettingsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SetApplicationSettingsReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SetApplicationSettingsAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SetApplicationSettingsAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {

@@ -26,7 +26,7 @@ func (Apps) Facts() *resource.Facts { return factsApps }
 
 var factsApps = &resource.Facts{
 	Table: "apps", Kind: "app",
-	Select: `SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.trusted, t.plain_jwt_type, t.sequence, t.creation_date, t.change_date, t.id_token_signed_response_alg, t.access_token_lifetime_nanos, t.id_token_lifetime_nanos, t.refresh_token_idle_lifetime_nanos, t.refresh_token_lifetime_nanos FROM apps t`,
+	Select: `SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.trusted, t.plain_jwt_type, t.sequence, t.creation_date, t.change_date, t.id_token_signed_response_alg, t.trusted_in_organization, t.access_token_lifetime_nanos, t.id_token_lifetime_nanos, t.refresh_token_idle_lifetime_nanos, t.refresh_token_lifetime_nanos FROM apps t`,
 	Org:    "t.org_id", Project: "t.project_id", ProjectGrant: "", User: "", Reader: "",
 	System: false, OfUsers: false,
 	Remembered: true, RememberedNew: false,
@@ -87,7 +87,7 @@ func (Apps) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key reso
 
 // Scan reads a row of a search, and the total that comes with it.
 func (Apps) Scan(rows v5.Rows, r *db.App, total *int64) error {
-	return rows.Scan(&r.InstanceID, &r.ID, &r.OrgID, &r.ProjectID, &r.Name, &r.NameFolded, &r.Type, &r.State, &r.ClientID, &r.AuthMethodType, &r.SecretHash, &r.OldSecretHash, &r.OldSecretUntil, &r.RedirectUris, &r.PostLogoutRedirectUris, &r.ResponseTypes, &r.GrantTypes, &r.ApplicationType, &r.DevelopmentMode, &r.AccessTokenType, &r.AccessTokenRoleAssertion, &r.IDTokenRoleAssertion, &r.IDTokenUserinfoAssertion, &r.ClockSkewNanos, &r.AdditionalOrigins, &r.Trusted, &r.PlainJwtType, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.IDTokenSignedResponseAlg, &r.AccessTokenLifetimeNanos, &r.IDTokenLifetimeNanos, &r.RefreshTokenIdleLifetimeNanos, &r.RefreshTokenLifetimeNanos, total)
+	return rows.Scan(&r.InstanceID, &r.ID, &r.OrgID, &r.ProjectID, &r.Name, &r.NameFolded, &r.Type, &r.State, &r.ClientID, &r.AuthMethodType, &r.SecretHash, &r.OldSecretHash, &r.OldSecretUntil, &r.RedirectUris, &r.PostLogoutRedirectUris, &r.ResponseTypes, &r.GrantTypes, &r.ApplicationType, &r.DevelopmentMode, &r.AccessTokenType, &r.AccessTokenRoleAssertion, &r.IDTokenRoleAssertion, &r.IDTokenUserinfoAssertion, &r.ClockSkewNanos, &r.AdditionalOrigins, &r.Trusted, &r.PlainJwtType, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.IDTokenSignedResponseAlg, &r.TrustedInOrganization, &r.AccessTokenLifetimeNanos, &r.IDTokenLifetimeNanos, &r.RefreshTokenIdleLifetimeNanos, &r.RefreshTokenLifetimeNanos, total)
 }
 
 // Insert stores a new row and appends its event.
@@ -135,6 +135,7 @@ func (Apps) Insert(ctx context.Context, conn db.DBTX, r *db.App, e event.Record)
 		CreationDate:                  r.CreationDate,
 		ChangeDate:                    r.ChangeDate,
 		IDTokenSignedResponseAlg:      r.IDTokenSignedResponseAlg,
+		TrustedInOrganization:         r.TrustedInOrganization,
 		AccessTokenLifetimeNanos:      r.AccessTokenLifetimeNanos,
 		IDTokenLifetimeNanos:          r.IDTokenLifetimeNanos,
 		RefreshTokenIdleLifetimeNanos: r.RefreshTokenIdleLifetimeNanos,
@@ -185,6 +186,7 @@ func (Apps) Update(ctx context.Context, conn db.DBTX, r *db.App, e event.Record)
 		EventTraceparent:              e.Traceparent,
 		ChangeDate:                    r.ChangeDate,
 		IDTokenSignedResponseAlg:      r.IDTokenSignedResponseAlg,
+		TrustedInOrganization:         r.TrustedInOrganization,
 		AccessTokenLifetimeNanos:      r.AccessTokenLifetimeNanos,
 		IDTokenLifetimeNanos:          r.IDTokenLifetimeNanos,
 		RefreshTokenIdleLifetimeNanos: r.RefreshTokenIdleLifetimeNanos,
@@ -251,6 +253,7 @@ func (Apps) Differs(a, b *db.App) bool {
 		!a.CreationDate.Equal(b.CreationDate) ||
 		!a.ChangeDate.Equal(b.ChangeDate) ||
 		a.IDTokenSignedResponseAlg != b.IDTokenSignedResponseAlg ||
+		a.TrustedInOrganization != b.TrustedInOrganization ||
 		a.AccessTokenLifetimeNanos != b.AccessTokenLifetimeNanos ||
 		a.IDTokenLifetimeNanos != b.IDTokenLifetimeNanos ||
 		a.RefreshTokenIdleLifetimeNanos != b.RefreshTokenIdleLifetimeNanos ||
@@ -281,7 +284,12 @@ func (Apps) Record(payload event.Payload, old, r *db.App) error {
 	case *v1.ApplicationReactivated:
 		_ = m // has no fields of the table
 	case *v1.ApplicationTrusted:
-		_ = m // has no fields of the table
+		if m.Trusted == false {
+			m.Trusted = r.Trusted
+		}
+		if m.TrustedInOrganization == false {
+			m.TrustedInOrganization = r.TrustedInOrganization
+		}
 	case *v1.ApplicationDistrusted:
 		_ = m // has no fields of the table
 	case *v1.ApplicationRemoved:
@@ -647,6 +655,7 @@ func NewGetApp(r *db.App) *v3alpha1.GetApp {
 		mApi.AuthMethodType = r.AuthMethodType
 	}
 	m.Trusted = r.Trusted
+	m.TrustedInOrganization = r.TrustedInOrganization
 	return m
 }
 

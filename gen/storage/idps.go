@@ -25,7 +25,7 @@ func (Idps) Facts() *resource.Facts { return factsIdps }
 
 var factsIdps = &resource.Facts{
 	Table: "idps", Kind: "idp",
-	Select: `SELECT t.instance_id, t.id, t.org_id, t.type, t.name, t.name_folded, t.state_policy, t.is_linking_allowed, t.is_creation_allowed, t.is_auto_creation, t.is_auto_update, t.auto_linking, t.client_id, t.client_secret, t.scopes, t.issuer, t.is_id_token_mapping, t.authorization_endpoint, t.token_endpoint, t.user_endpoint, t.id_attribute, t.tenant, t.is_email_verified, t.team_id, t.key_id, t.private_key, t.sequence, t.creation_date, t.change_date, t.of_instance FROM idps t`,
+	Select: `SELECT t.instance_id, t.id, t.org_id, t.type, t.name, t.name_folded, t.state_policy, t.is_linking_allowed, t.is_creation_allowed, t.is_auto_creation, t.is_auto_update, t.auto_linking, t.client_id, t.client_secret, t.scopes, t.issuer, t.is_id_token_mapping, t.authorization_endpoint, t.token_endpoint, t.user_endpoint, t.id_attribute, t.tenant, t.is_email_verified, t.team_id, t.key_id, t.private_key, t.sequence, t.creation_date, t.change_date, t.of_instance, t.description FROM idps t`,
 	Org:    "t.org_id", Project: "", ProjectGrant: "", User: "", Reader: "",
 	System: false, OfUsers: false,
 	Remembered: false, RememberedNew: false,
@@ -84,7 +84,7 @@ func (Idps) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key reso
 
 // Scan reads a row of a search, and the total that comes with it.
 func (Idps) Scan(rows v5.Rows, r *db.Idp, total *int64) error {
-	return rows.Scan(&r.InstanceID, &r.ID, &r.OrgID, &r.Type, &r.Name, &r.NameFolded, &r.StatePolicy, &r.IsLinkingAllowed, &r.IsCreationAllowed, &r.IsAutoCreation, &r.IsAutoUpdate, &r.AutoLinking, &r.ClientID, &r.ClientSecret, &r.Scopes, &r.Issuer, &r.IsIDTokenMapping, &r.AuthorizationEndpoint, &r.TokenEndpoint, &r.UserEndpoint, &r.IDAttribute, &r.Tenant, &r.IsEmailVerified, &r.TeamID, &r.KeyID, &r.PrivateKey, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.OfInstance, total)
+	return rows.Scan(&r.InstanceID, &r.ID, &r.OrgID, &r.Type, &r.Name, &r.NameFolded, &r.StatePolicy, &r.IsLinkingAllowed, &r.IsCreationAllowed, &r.IsAutoCreation, &r.IsAutoUpdate, &r.AutoLinking, &r.ClientID, &r.ClientSecret, &r.Scopes, &r.Issuer, &r.IsIDTokenMapping, &r.AuthorizationEndpoint, &r.TokenEndpoint, &r.UserEndpoint, &r.IDAttribute, &r.Tenant, &r.IsEmailVerified, &r.TeamID, &r.KeyID, &r.PrivateKey, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.OfInstance, &r.Description, total)
 }
 
 // Insert stores a new row and appends its event.
@@ -130,6 +130,7 @@ func (Idps) Insert(ctx context.Context, conn db.DBTX, r *db.Idp, e event.Record)
 		EventTraceparent:      e.Traceparent,
 		CreationDate:          r.CreationDate,
 		ChangeDate:            r.ChangeDate,
+		Description:           r.Description,
 	})
 	return err
 }
@@ -174,6 +175,7 @@ func (Idps) Update(ctx context.Context, conn db.DBTX, r *db.Idp, e event.Record)
 		EventClientAddress:    e.ClientAddress,
 		EventTraceparent:      e.Traceparent,
 		ChangeDate:            r.ChangeDate,
+		Description:           r.Description,
 		InstanceID:            r.InstanceID,
 		ID:                    r.ID,
 	})
@@ -233,7 +235,8 @@ func (Idps) Differs(a, b *db.Idp) bool {
 		!bytes.Equal(a.PrivateKey, b.PrivateKey) ||
 		a.Sequence != b.Sequence ||
 		!a.CreationDate.Equal(b.CreationDate) ||
-		!a.ChangeDate.Equal(b.ChangeDate)
+		!a.ChangeDate.Equal(b.ChangeDate) ||
+		a.Description != b.Description
 }
 
 // Record sets the fields of an event that are not set: all of a row that is new or
@@ -259,6 +262,9 @@ func (Idps) Record(payload event.Payload, old, r *db.Idp) error {
 		if m.Issuer == "" {
 			m.Issuer = r.Issuer
 		}
+		if m.Description == "" {
+			m.Description = r.Description
+		}
 	case *v1.IDPChanged:
 		if m.Name == nil && (old == nil || old.Name != r.Name) {
 			valueName := r.Name
@@ -275,6 +281,10 @@ func (Idps) Record(payload event.Payload, old, r *db.Idp) error {
 		if m.Issuer == nil && (old == nil || old.Issuer != r.Issuer) {
 			valueIssuer := r.Issuer
 			m.Issuer = &valueIssuer
+		}
+		if m.Description == nil && (old == nil || old.Description != r.Description) {
+			valueDescription := r.Description
+			m.Description = &valueDescription
 		}
 	case *v1.IDPStatePolicySet:
 		if m.StatePolicy == 0 {
@@ -317,6 +327,9 @@ func AssignIDP(r *db.Idp, m *v3alpha.IDP) {
 			r.AutoLinking = v0.GetAutoLinking()
 		}
 	}
+	if v0 := m.GetDescription(); v0 != "" {
+		r.Description = v0
+	}
 }
 
 // AssignPatchIDP sets the columns of r to the fields that are present in m.
@@ -340,6 +353,9 @@ func AssignPatchIDP(r *db.Idp, m *v3alpha.PatchIDP) {
 		if v0.AutoLinking != nil {
 			r.AutoLinking = v0.GetAutoLinking()
 		}
+	}
+	if m.Description != nil {
+		r.Description = m.GetDescription()
 	}
 }
 
@@ -727,6 +743,7 @@ func NewGetIDP(r *db.Idp) *v3alpha.GetIDP {
 	mIdpOptions.IsAutoUpdate = &valueIsAutoUpdate
 	valueAutoLinking := r.AutoLinking
 	mIdpOptions.AutoLinking = &valueAutoLinking
+	mIdp.Description = r.Description
 	return m
 }
 
@@ -764,6 +781,7 @@ func NewGetAppleIDP(r *db.Idp) *v3alpha.GetAppleIDP {
 	mIdpIdpOptions.IsAutoUpdate = &valueIsAutoUpdate
 	valueAutoLinking := r.AutoLinking
 	mIdpIdpOptions.AutoLinking = &valueAutoLinking
+	mIdpIdp.Description = r.Description
 	mIdpConfig := &b.p4
 	mIdp.Config = mIdpConfig
 	mIdpConfig.ClientId = r.ClientID
@@ -807,6 +825,7 @@ func NewGetAzureADIDP(r *db.Idp) *v3alpha.GetAzureADIDP {
 	mIdpIdpOptions.IsAutoUpdate = &valueIsAutoUpdate
 	valueAutoLinking := r.AutoLinking
 	mIdpIdpOptions.AutoLinking = &valueAutoLinking
+	mIdpIdp.Description = r.Description
 	mIdpConfig := &b.p4
 	mIdp.Config = mIdpConfig
 	mIdpConfig.ClientId = r.ClientID
@@ -850,6 +869,7 @@ func NewGetGitHubIDP(r *db.Idp) *v3alpha.GetGitHubIDP {
 	mIdpIdpOptions.IsAutoUpdate = &valueIsAutoUpdate
 	valueAutoLinking := r.AutoLinking
 	mIdpIdpOptions.AutoLinking = &valueAutoLinking
+	mIdpIdp.Description = r.Description
 	mIdpConfig := &b.p4
 	mIdp.Config = mIdpConfig
 	mIdpConfig.ClientId = r.ClientID
@@ -891,6 +911,7 @@ func NewGetGitHubESIDP(r *db.Idp) *v3alpha.GetGitHubESIDP {
 	mIdpIdpOptions.IsAutoUpdate = &valueIsAutoUpdate
 	valueAutoLinking := r.AutoLinking
 	mIdpIdpOptions.AutoLinking = &valueAutoLinking
+	mIdpIdp.Description = r.Description
 	mIdpConfig := &b.p4
 	mIdp.Config = mIdpConfig
 	mIdpConfig.AuthorizationEndpoint = r.AuthorizationEndpoint
@@ -935,6 +956,7 @@ func NewGetGitLabIDP(r *db.Idp) *v3alpha.GetGitLabIDP {
 	mIdpIdpOptions.IsAutoUpdate = &valueIsAutoUpdate
 	valueAutoLinking := r.AutoLinking
 	mIdpIdpOptions.AutoLinking = &valueAutoLinking
+	mIdpIdp.Description = r.Description
 	mIdpConfig := &b.p4
 	mIdp.Config = mIdpConfig
 	mIdpConfig.ClientId = r.ClientID
@@ -976,6 +998,7 @@ func NewGetGitLabSelfHostedIDP(r *db.Idp) *v3alpha.GetGitLabSelfHostedIDP {
 	mIdpIdpOptions.IsAutoUpdate = &valueIsAutoUpdate
 	valueAutoLinking := r.AutoLinking
 	mIdpIdpOptions.AutoLinking = &valueAutoLinking
+	mIdpIdp.Description = r.Description
 	mIdpConfig := &b.p4
 	mIdp.Config = mIdpConfig
 	mIdpConfig.Issuer = r.Issuer
@@ -1018,6 +1041,7 @@ func NewGetGoogleIDP(r *db.Idp) *v3alpha.GetGoogleIDP {
 	mIdpIdpOptions.IsAutoUpdate = &valueIsAutoUpdate
 	valueAutoLinking := r.AutoLinking
 	mIdpIdpOptions.AutoLinking = &valueAutoLinking
+	mIdpIdp.Description = r.Description
 	mIdpConfig := &b.p4
 	mIdp.Config = mIdpConfig
 	mIdpConfig.ClientId = r.ClientID
@@ -1059,6 +1083,7 @@ func NewGetOAuthIDP(r *db.Idp) *v3alpha.GetOAuthIDP {
 	mIdpIdpOptions.IsAutoUpdate = &valueIsAutoUpdate
 	valueAutoLinking := r.AutoLinking
 	mIdpIdpOptions.AutoLinking = &valueAutoLinking
+	mIdpIdp.Description = r.Description
 	mIdpConfig := &b.p4
 	mIdp.Config = mIdpConfig
 	mIdpConfig.AuthorizationEndpoint = r.AuthorizationEndpoint
@@ -1104,6 +1129,7 @@ func NewGetOIDCIDP(r *db.Idp) *v3alpha.GetOIDCIDP {
 	mIdpIdpOptions.IsAutoUpdate = &valueIsAutoUpdate
 	valueAutoLinking := r.AutoLinking
 	mIdpIdpOptions.AutoLinking = &valueAutoLinking
+	mIdpIdp.Description = r.Description
 	mIdpConfig := &b.p4
 	mIdp.Config = mIdpConfig
 	mIdpConfig.Issuer = r.Issuer

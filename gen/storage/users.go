@@ -558,6 +558,10 @@ func (Users) Record(payload event.Payload, old, r *db.UserRow) error {
 		_ = m // has no fields of the table
 	case *v1.UserRemoved:
 		_ = m // has no fields of the table
+	case *v1.UserConsentAdded:
+		_ = m // has no fields of the table
+	case *v1.UserConsentRemoved:
+		_ = m // has no fields of the table
 	case *v1.MachineSecretSet:
 		if m.OldSecretUntil == nil && (old == nil || !resource.SameTime(old.OldSecretUntil, r.OldSecretUntil)) {
 			if r.OldSecretUntil != nil {

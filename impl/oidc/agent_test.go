@@ -240,11 +240,18 @@ func (s *side) request(app string, changes ...string) url.Values {
 	return values
 }
 
-// authorize sends an authorization request and returns what the client gets of it.
+// authorize sends an authorization request and returns what the client gets of it; the user
+// lets it act at the resource API, if it asks for that.
 func (a *agent) authorize(app string, changes ...string) url.Values {
 	a.Helper()
-	return a.open(authorizePath + "?" + a.request(app, changes...).Encode()).result()
+	a.open(authorizePath + "?" + a.request(app, changes...).Encode())
+	if a.at.Path == consentPath {
+		a.fill()
+	}
+	return a.result()
 }
+
+const consentPath = "/login/consent"
 
 // code returns a code for an app.
 func (a *agent) code(app string, changes ...string) string {

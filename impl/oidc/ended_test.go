@@ -188,6 +188,39 @@ func TestSEC092_REL006_ReuseIsNotForgotten(t *testing.T) {
 	}
 }
 
+// TestSEC033_REL006_AReplayInAnOutageIsNotForgotten: a code that is shown for the second time
+// while the database cannot be asked is answered 503, and its family ends once it can; one that
+// is redeemed for the first time then is not taken for a replay.
+func TestSEC033_REL006_AReplayInAnOutageIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.a.signedIn("alice")
+	code, late := b.code("web"), b.code("web")
+	tokens := w.a.redeem("web", code)
+	w.a.granted("the first use", tokens)
+	byRefresh := b.tokens("web", offline)
+	next := w.a.refresh("web", byRefresh.text("refresh_token"))
+	w.a.granted("the successor", next)
+	w.wait(time.Second)
+	w.exec("CREATE FUNCTION away() RETURNS integer LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'away' USING ERRCODE = '57P03'; END $$")
+	w.exec("ALTER VIEW subjects RENAME TO subjects_here")
+	w.exec("CREATE VIEW subjects AS SELECT * FROM subjects_here WHERE away() = 1")
+	for what, got := range map[string]*answer{"a replayed code": w.a.redeem("web", code), "a code": w.a.redeem("web", late), "a replayed refresh token": w.a.refresh("web", byRefresh.text("refresh_token"))} {
+		if got.Status != http.StatusServiceUnavailable {
+			t.Errorf("%s: got %d %s, want 503", what, got.Status, got.Text)
+		}
+	}
+	w.exec("DROP VIEW subjects")
+	w.exec("ALTER VIEW subjects_here RENAME TO subjects")
+	w.wait(time.Second)
+	for what, token := range map[string]string{"the code": tokens.text("access_token"), "the refresh token": next.text("access_token")} {
+		w.eventually(what+": the family ends", func() bool { return !w.a.active("api", token) })
+	}
+	if first := w.a.granted("the first use of the other code", w.a.redeem("web", late)); !w.a.active("api", first) {
+		t.Error("a first use counts as a replay")
+	}
+}
+
 // TestSEC101_WhatWasExchangedEndsWithTheToken: revoking an access token, opaque or JWT, or
 // deleting a personal one, ends what was exchanged for it, directly or not.
 func TestSEC101_WhatWasExchangedEndsWithTheToken(t *testing.T) {

@@ -170,7 +170,7 @@ func TestSEC105_TheTypeMatrix(t *testing.T) {
 		changes []string
 		code    string
 	}{
-		"resource":                        {[]string{"resource", "https://api.example"}, "invalid_target"},
+		"resource":                        {[]string{"resource", "https://api.example"}, "invalid_request"},
 		"no subject token":                {[]string{"subject_token", "-"}, "invalid_request"},
 		"no subject token type":           {[]string{"subject_token_type", "-"}, "invalid_request"},
 		"an actor without a type":         {[]string{"actor_token", actors[typeAccess]["opaque"]}, "invalid_request"},
@@ -262,11 +262,11 @@ func TestSEC102_TheNewTokenIsForNoMore(t *testing.T) {
 		{"an unknown scope", "web", low, []string{"scope", "openid made:up"}, "", "openid", []string{web, p}},
 		{"a malformed scope", "web", low, []string{"scope", "openid \""}, "invalid_scope", "", nil},
 		{"one of the audience", "web", low, []string{"audience", p}, "", "openid", []string{p}},
-		{"another audience", "web", low, []string{"audience", q}, "invalid_target", "", nil},
-		{"an unknown audience", "web", low, []string{"audience", "x"}, "invalid_target", "", nil},
-		{"the resource API as audience", "web", low, []string{"audience", apiAudience[:len(apiAudience)-4]}, "invalid_target", "", nil},
+		{"another audience", "web", low, []string{"audience", q}, "invalid_request", "", nil},
+		{"an unknown audience", "web", low, []string{"audience", "x"}, "invalid_request", "", nil},
+		{"the resource API as audience", "web", low, []string{"audience", apiAudience[:len(apiAudience)-4]}, "invalid_request", "", nil},
 		{"the other client as audience", "second", low, []string{"audience", web}, "", "openid", []string{web}},
-		{"the client that it was not for", "second", low, []string{"audience", second}, "invalid_target", "", nil},
+		{"the client that it was not for", "second", low, []string{"audience", second}, "invalid_request", "", nil},
 		{"without audience it is not for the resource API", "web", wide, nil, "", "openid", []string{web, p, q}},
 		{"the resource API by name", "web", wide, []string{"audience", apiAudience[:len(apiAudience)-4]}, "", "openid", []string{apiAudience[:len(apiAudience)-4]}},
 	} {
@@ -381,13 +381,14 @@ func TestSEC103_ImpersonationNeedsThePermission(t *testing.T) {
 			switch {
 			case !test.may:
 				w.a.refused(what, got, "invalid_request")
-			case kind == typeUser: // neither has an audience that the client may have
-				w.a.refused(what, got, "invalid_target")
 			default:
 				_, body := claims(w.a.exchange("web", append(changes, "requested_token_type", typeJWT)...).text("access_token"))
 				act, _ := body["act"].(map[string]any)
 				if w.a.granted(what, got); body["sub"] != w.a.users[test.subject].ID || act["sub"] != w.a.users[test.actor].ID || act["iss"] != w.a.issuer {
 					t.Errorf("%s: %v", what, body)
+				}
+				if own := fmt.Sprint([]string{w.a.apps["web"].ClientID, w.a.projects["P"]}); kind == typeUser && fmt.Sprint(body["aud"]) != own { // neither has one
+					t.Errorf("%s: it is for %v, want the client's own", what, body["aud"])
 				}
 			}
 		}

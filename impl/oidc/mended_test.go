@@ -182,7 +182,7 @@ func TestExchangeNamesAnyOfTheCombinedAudience(t *testing.T) {
 		}
 		w.a.granted(audience, got)
 	}
-	w.a.refused("what neither has", w.a.exchange("web", "subject_token", token, "audience", w.a.apps["second"].ClientID), "invalid_target")
+	w.a.refused("what neither has", w.a.exchange("web", "subject_token", token, "audience", w.a.apps["second"].ClientID), "invalid_request")
 }
 
 // TestErrorsGoByTheConfiguredType: an implicit application reads the fragment, also when

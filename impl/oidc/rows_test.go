@@ -62,8 +62,12 @@ func TestSEC102_SEC104_NoExchangeLengthensALoan(t *testing.T) {
 	}
 	w.soon("the permission is gone", func() bool { return again().Status == http.StatusBadRequest })
 	w.a.refused("without the permission", again(), "invalid_request")
+	if w.a.active("api", loan.text("access_token")) {
+		t.Error("the loan goes on without the permission")
+	}
+	w.a.must(http.MethodPost, "/resources/v3alpha/memberships?ctx.orgId="+w.a.users["helper"].OrgID, `{"userId":%q,"roles":["ORG_END_USER_IMPERSONATOR"]}`, w.a.users["helper"].ID)
 	if !w.a.active("api", loan.text("access_token")) {
-		t.Error("the loan ended with the permission; it has its hour")
+		t.Error("the loan is not good with the permission")
 	}
 	w.a.must(http.MethodPost, "/resources/v3alpha/users/"+w.a.users["helper"].ID+"/_deactivate", "{}")
 	if w.a.active("api", loan.text("access_token")) || w.a.userinfo(loan.text("access_token")).Status != http.StatusUnauthorized {

@@ -100,7 +100,7 @@ func New(c Config) *Server {
 	env := &c.Env
 	clients := client.NewDirectory(c.DB, c.TokenEndpointAudience)
 	clients.System = c.SystemUsers
-	subjects := subject.NewReader(c.DB, clients)
+	subjects := subject.NewReader(c.DB, clients, c.Roles)
 	tokens := &access.Reader{DB: c.DB, Box: c.Box, Keys: c.Keys, Clients: clients}
 	functions := &function.Functions{DB: c.DB, Engine: c.Executions, Rules: c.Rules, Subjects: subjects, SetMetadata: c.SetMetadata}
 	issuer := &issue.Issuer{Box: c.Box, Keys: c.Keys, NewID: c.NewID, Functions: functions}
@@ -165,7 +165,7 @@ func (s *Server) Caller(ctx context.Context, instance *policy.Instance, host, te
 	if err != nil || found == nil {
 		return nil, err
 	}
-	within := ""
+	within, handed := "", []string(nil)
 	if t.GetAppId() != "" {
 		of, err := s.clients.Find(ctx, instance.ID, t.GetClientId())
 		if err != nil || of == nil {
@@ -174,8 +174,11 @@ func (s *Server) Caller(ctx context.Context, instance *policy.Instance, host, te
 		if !of.Trusted {
 			within = of.OrgID
 		}
+		if consent := found.Consent; !consent.Trusted {
+			handed = append([]string{}, consent.Roles...)
+		}
 	}
-	return &policy.Identity{Within: within, UserID: found.ID, OrgID: found.OrgID, Expires: time.Unix(t.GetExpiresAt(), 0).UTC(), Acting: len(t.GetActor()) > 0}, nil
+	return &policy.Identity{Within: within, Handed: handed, UserID: found.ID, OrgID: found.OrgID, Expires: time.Unix(t.GetExpiresAt(), 0).UTC(), Acting: len(t.GetActor()) > 0}, nil
 }
 
 // Client returns an active application by its client ID, nil when there is none.

@@ -36,6 +36,7 @@ func TestSEC235_AnAppIsTrustedWithRights(t *testing.T) {
 		"implicit": chief.authorize("implicit", "scope", "openid "+apiAudience).Get("access_token"),
 	}
 	tokens["exchange"] = w.a.granted("exchange", w.a.exchange("web", "subject_token", tokens["code"], "scope", "openid "+apiAudience, "audience", apiAudience[:len(apiAudience)-4]))
+	w.a.must(http.MethodPut, "/v2/features/instance", `{"multitenancySettings":true}`)
 	orgs, self := "/resources/v3alpha/organizations", usersPath+w.a.users["chief"].ID
 	for name, token := range tokens {
 		if got := w.a.api(token, http.MethodPost, orgs, `{"name":"taken over by `+name+`"}`); got.Status != http.StatusForbidden || got.reason() != "APP_NOT_TRUSTED" {
@@ -44,8 +45,9 @@ func TestSEC235_AnAppIsTrustedWithRights(t *testing.T) {
 		if got := w.a.api(token, http.MethodGet, usersPath+w.a.users["olga"].ID, ""); got.Status/100 == 2 {
 			t.Errorf("%s: a user of another organization is read", name)
 		}
-		if got := w.a.api(token, http.MethodPatch, "/settings/v3alpha/languages", `{"defaultLanguage":"de"}`); got.Status/100 == 2 {
-			t.Errorf("%s: the languages of the instance are set: %s", name, got.Text)
+		// What asks any authenticated caller for no permission asks for no trust either.
+		if got := w.a.api(token, http.MethodPatch, "/settings/v3alpha/languages", `{"defaultLanguage":{"key":"en"}}`); got.Status != http.StatusOK {
+			t.Errorf("%s: the languages of the instance: %d %s", name, got.Status, got.Text)
 		}
 		if got := w.a.api(token, http.MethodGet, self, ""); got.Status != http.StatusOK {
 			t.Errorf("%s: the user's own: %d %s", name, got.Status, got.Text)
@@ -60,6 +62,10 @@ func TestSEC235_AnAppIsTrustedWithRights(t *testing.T) {
 	outside := olga.tokens("web", scope).text("access_token")
 	if got := w.a.api(outside, http.MethodGet, usersPath+w.a.users["olga"].ID, ""); got.Status/100 == 2 {
 		t.Errorf("the application acts for a user of another organization: %s", got.Text)
+	}
+	// Who lacks the permission by any application is told that.
+	if got := w.a.api(w.a.signedIn("bob").tokens("web", scope).text("access_token"), http.MethodPost, orgs, `{"name":"bob's"}`); got.reason() != "PERMISSION_DENIED" {
+		t.Errorf("nobody in particular: %d %s", got.Status, got.Text)
 	}
 	// Only who holds the rights can trust, and then nobody else can make it another one.
 	owner := inside

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/writ-id/writ/impl/core/outgoing"
+	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/webhook"
 	"github.com/writ-id/writ/impl/server"
@@ -268,7 +269,7 @@ func TestAResponseGoesThroughItsTarget(t *testing.T) {
 		t.Errorf("got %s", got.Body)
 	}
 	r.answer = ok(`{}`) // without what the contract asks of an answer
-	w.Refused("owner", http.MethodGet, projects+"/"+id, "", 400, "EXECUTION_FAILED")
+	w.Refused("owner", http.MethodGet, projects+"/"+id, "", 400, "EXECUTION_FAILED_AFTER_CALL")
 }
 
 func TestNobodyWaitsForAnAsyncTarget(t *testing.T) {
@@ -363,5 +364,87 @@ func TestRightsThatEndWhileATargetIsAskedAreGone(t *testing.T) {
 	close(free)
 	if got := <-answered; got.Status != 401 {
 		t.Errorf("got %d %s, want 401: the user was deactivated", got.Status, got.Body)
+	}
+}
+
+// TestSEC206_ATargetDoesNotSendASecretElsewhere has a target answer the request for a provider
+// with another issuer: the secret, which it was not told, would go there.
+func TestSEC206_ATargetDoesNotSendASecretElsewhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	var mu sync.Mutex
+	change := ""
+	r := w.receiver("redirecting", interrupting, func(c call) (int, string) {
+		mu.Lock()
+		defer mu.Unlock()
+		request, _ := json.Marshal(c.member["request"])
+		old, changed, _ := strings.Cut(change, " -> ")
+		return http.StatusOK, strings.Replace(string(request), old, changed, 1)
+	})
+	w.on(`{"request":{"service":"writ.idp.v3alpha.ServiceIdentityProviders"}}`, r)
+	w.on(`{"request":{"service":"writ.smtp.v3alpha.ServiceSMTPProviders"}}`, r)
+	const providers = "/resources/v3alpha/idps/oidc"
+	create := `{"idp":{"name":"n"},"config":{"issuer":"https://ours.example","clientId":"c","clientSecret":"kept"}}`
+	set := func(to string) {
+		mu.Lock()
+		defer mu.Unlock()
+		change = to
+	}
+	set(`"name":"n" -> "name":"renamed"`)
+	made := w.Create("owner", providers, create)
+	if got := w.Do("owner", http.MethodGet, providers+"/"+made, ""); !strings.Contains(got.Body, "renamed") {
+		t.Errorf("what steers nothing is not changed: %s", got.Body)
+	}
+	set(`ours.example -> theirs.example`)
+	w.Refused("owner", http.MethodPost, providers, create, http.StatusBadRequest, "EXECUTION_FAILED")
+	set(`"config":{ -> "config":{"issuer":"https://theirs.example",`)
+	w.Refused("owner", http.MethodPatch, providers+"/"+made, `{"config":{"clientSecret":"kept"}}`, http.StatusBadRequest, "EXECUTION_FAILED")
+	set(`mail.ours -> mail.theirs`)
+	w.Refused("owner", http.MethodPost, "/resources/v3alpha/smtp_providers",
+		`{"name":"m","senderAddress":"a@ours.example","smtp":{"host":"mail.ours.example:465","user":"u","password":"kept"}}`, http.StatusBadRequest, "EXECUTION_FAILED")
+	if got := w.Value("SELECT count(*)::text FROM idps WHERE issuer LIKE '%theirs%'"); got != "0" {
+		t.Errorf("%s providers are theirs", got)
+	}
+}
+
+// TestREL020_AnExecutionCallsSoManyTargetsAtMost adds includes and targets until they are
+// too many, from above and from below.
+func TestREL020_AnExecutionCallsSoManyTargetsAtMost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	id := w.receiver("one", hook, ok("")).id
+	times := func(n int, text string) string {
+		return "[" + strings.TrimSuffix(strings.Repeat(`"`+text+`",`, n), ",") + "]"
+	}
+	put := func(event string, targets int, includes string) string {
+		return fmt.Sprintf(`{"condition":{"event":{"event":%q}},"targets":%s,"includes":%s}`, event, times(targets, id), includes)
+	}
+	w.Must("owner", http.MethodPost, "/resources/v3alpha/executions", put("user.removed", 50, "[]"))
+	w.Must("owner", http.MethodPost, "/resources/v3alpha/executions", put("user.locked", 0, times(2, "event.user.removed")))
+	w.Must("owner", http.MethodPost, "/resources/v3alpha/executions", put("user.unlocked", 100, `["event.user.locked"]`)) // 200
+	w.Refused("owner", http.MethodPost, "/resources/v3alpha/executions", put("user.deactivated", 1, `["event.user.unlocked"]`), http.StatusBadRequest, "TOO_MANY_TARGETS")
+	w.Refused("owner", http.MethodPost, "/resources/v3alpha/executions", put("user.removed", 51, "[]"), http.StatusBadRequest, "TOO_MANY_TARGETS")
+	w.Refused("owner", http.MethodPost, "/resources/v3alpha/executions", put("user.locked", 1, times(2, "event.user.removed")), http.StatusBadRequest, "TOO_MANY_TARGETS")
+	w.Must("owner", http.MethodPost, "/resources/v3alpha/executions", put("user.removed", 49, "[]"))
+	w.Must("owner", http.MethodPost, "/resources/v3alpha/executions", put("user.locked", 1, times(2, "event.user.removed")))
+}
+
+// TestREL020_WhoIsStoppedLearnsWhetherTheCallWasDone, and how to get by.
+func TestREL020_WhoIsStoppedLearnsWhetherTheCallWasDone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	broken := w.receiver("broken", strictHook, func(call) (int, string) { return http.StatusInternalServerError, "" })
+	w.on(`{"response":{`+createProject+`}}`, broken)
+	got := w.Do("owner", http.MethodPost, "/resources/v3alpha/projects", `{"name":"done"}`)
+	if !strings.Contains(got.Body, `"reason":"EXECUTION_FAILED_AFTER_CALL"`) || !strings.Contains(got.Body, "the call was done") || strings.Contains(got.Body, policy.SkipHeader) {
+		t.Errorf("got %d %s", got.Status, got.Body)
+	}
+	if n := w.Value("SELECT count(*)::text FROM projects WHERE name = 'done'"); n != "1" {
+		t.Errorf("%s projects were made", n)
+	}
+	w.on(`{"request":{"all":true}}`, broken)
+	got = w.Do("owner", http.MethodGet, "/resources/v3alpha/targets/"+broken.id, "")
+	if !strings.Contains(got.Body, `"reason":"EXECUTION_FAILED"`) || !strings.Contains(got.Body, policy.SkipHeader) {
+		t.Errorf("an owner: got %d %s", got.Status, got.Body)
 	}
 }

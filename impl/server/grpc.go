@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ import (
 	_ "google.golang.org/grpc/encoding/proto" // the codec that strictCodec wraps
 
 	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/wire"
 )
 
 // maxMessageBytes is where the transports of protobuf cut a connection off.
@@ -75,10 +77,22 @@ func (c strictCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	}
 	if data.Len() > policy.MaxRequestBytes {
 		policy.MarkRefused(message, policy.TooLarge())
-	} else if err := c.CodecV2.Unmarshal(data, v); err != nil {
+		return nil
+	}
+	whole := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer whole.Free()
+	unmarshal(whole.ReadOnlyData(), message)
+	return nil
+}
+
+// unmarshal decodes a request in the binary form, or marks the message.
+func unmarshal(data []byte, message proto.Message) {
+	err := wire.Unmarshal(data, message)
+	if refusal, ok := errors.AsType[*wire.Refusal](err); ok {
+		policy.MarkRefused(message, faultOf(refusal))
+	} else if err != nil {
 		policy.MarkRefused(message, policy.Malformed(plainText(err.Error())))
 	}
-	return nil
 }
 
 // watchHealth keeps the health service in step with readiness until ctx ends.

@@ -32,6 +32,7 @@ import (
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/api/action"
 	"github.com/writ-id/writ/impl/api/app"
+	"github.com/writ-id/writ/impl/api/appsetting"
 	"github.com/writ-id/writ/impl/api/audit"
 	"github.com/writ-id/writ/impl/api/authenticator"
 	"github.com/writ-id/writ/impl/api/branding"
@@ -189,6 +190,7 @@ func (c common) others(env resource.Env) *Services {
 	return &Services{common: c, Sessions: sessions, Users: users, Apps: apps, IDPs: idps, Links: links, SMTP: smtp, SMS: sms, all: []service{
 		serve[appv3.ServiceAppsServer](&appv3.ServiceApps_ServiceDesc, appv3.MountServiceApps, apps),
 		serve[authenticatorv3.ServiceUserAuthenticatorsServer](&authenticatorv3.ServiceUserAuthenticators_ServiceDesc, authenticatorv3.MountServiceUserAuthenticators, authenticator.New(env, factors)),
+		serve[settingsv3.ServiceApplicationSettingsServer](&settingsv3.ServiceApplicationSettings_ServiceDesc, settingsv3.MountServiceApplicationSettings, appsetting.New(env)),
 		serve[settingsv3.ServiceBrandingSettingsServer](&settingsv3.ServiceBrandingSettings_ServiceDesc, settingsv3.MountServiceBrandingSettings, branding.New(env)),
 		serve[settingsv3.ServiceLifetimeSettingsServer](&settingsv3.ServiceLifetimeSettings_ServiceDesc, settingsv3.MountServiceLifetimeSettings, lifetime.New(env)),
 		serve[settingsv3.ServiceMessageTextSettingsServer](&settingsv3.ServiceMessageTextSettings_ServiceDesc, settingsv3.MountServiceMessageTextSettings, message.NewTexts(env)),

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lestrrat-go/jwx/v3/jwa"
+	"github.com/lestrrat-go/jwx/v3/jws"
 	"github.com/lestrrat-go/jwx/v3/jwt"
 
 	"github.com/writ-id/writ/impl/oidc/client"
@@ -84,6 +85,22 @@ func TestSystemUsersSignTheirTokensThemselves(t *testing.T) {
 		got := c.Call(0, "a.example", token, method, path, body)
 		return got.Status, got.Body
 	}
+	typed := func(typ string) string {
+		t.Helper()
+		made, err := jwt.NewBuilder().Issuer("automation").Subject("automation").Audience([]string{"https://a.example"}).IssuedAt(now).Expiration(now.Add(time.Hour)).Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		header := jws.NewHeaders()
+		if err := header.Set("typ", typ); err != nil {
+			t.Fatal(err)
+		}
+		text, err := jwt.Sign(made, jwt.WithKey(jwa.ES256(), ec, jws.WithProtectedHeaders(header)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
 	const search, instances = "/resources/v3alpha/instances/_search", "/resources/v3alpha/instances"
 	good := token(ec, jwa.ES256(), nil)
 	for name, text := range map[string]string{"the new key": good, "the old key": token(old, jwa.RS256(), nil)} {
@@ -116,6 +133,16 @@ func TestSystemUsersSignTheirTokensThemselves(t *testing.T) {
 		"over":                         token(ec, jwa.ES256(), func(t jwt.Token) { _ = t.Set("exp", now.Add(-time.Minute)) }),
 		"not yet":                      token(ec, jwa.ES256(), func(t jwt.Token) { _ = t.Set("nbf", now.Add(10*time.Minute)) }),
 		"issued before the last hours": token(ec, jwa.ES256(), func(t jwt.Token) { _ = t.Set("iat", now.Add(-3*time.Hour)) }),
+		"no time of issue":             token(ec, jwa.ES256(), func(t jwt.Token) { _ = t.Remove("iat") }),
+		"a life of two hours": token(ec, jwa.ES256(), func(t jwt.Token) {
+			_ = t.Set("iat", now.Add(-59*time.Minute))
+			_ = t.Set("exp", now.Add(50*time.Minute))
+		}),
+		"issued in the future":         token(ec, jwa.ES256(), func(t jwt.Token) { _ = t.Set("iat", now.Add(10*time.Minute)) }),
+		"another algorithm of its key": token(old, jwa.PS256(), nil),
+		"an access token":              typed("at+jwt"),
+		"a logout token":               typed("logout+jwt"),
+		"a security event":             typed("application/secevent+jwt"),
 		"no signature":                 good[:strings.LastIndexByte(good, '.')+1],
 	} {
 		if status, _ := ask(http.MethodPost, search, "[]", text); status != http.StatusUnauthorized {

@@ -71,9 +71,9 @@ func (protoCodec) Unmarshal(data []byte, v any) error {
 	message := v.(proto.Message)
 	if len(data) > policy.MaxRequestBytes {
 		policy.MarkRefused(message, policy.TooLarge())
-	} else if err := proto.Unmarshal(data, message); err != nil {
-		policy.MarkRefused(message, policy.Malformed(plainText(err.Error())))
+		return nil
 	}
+	unmarshal(data, message)
 	return nil
 }
 

@@ -115,3 +115,10 @@ FROM executions e WHERE e.instance_id = @instance_id;
 -- name: TargetsOfExecutions :many
 SELECT * FROM targets t WHERE t.instance_id = @instance_id
     AND t.id = ANY (ARRAY(SELECT DISTINCT l.target_id FROM execution_targets l WHERE l.instance_id = @instance_id));
+
+-- name: TargetCounts :many
+-- How many targets the executions of one condition type have themselves.
+SELECT t.execution_id, count(*) AS targets FROM execution_targets t
+JOIN executions e ON e.instance_id = t.instance_id AND e.id = t.execution_id
+WHERE t.instance_id = @instance_id AND e.condition_type = @condition_type
+GROUP BY t.execution_id;

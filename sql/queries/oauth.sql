@@ -114,6 +114,11 @@ WITH asked AS (
         unnest(@payloads::text[]) AS payload,
         unnest(@client_addresses::text[]) AS client_address,
         unnest(@traceparents::text[]) AS traceparent
+), parents AS MATERIALIZED (
+    -- The locks make RevokeGrant wait, which then finds the rows.
+    SELECT p.instance_id, p.id FROM oauth_grants p
+    WHERE (p.instance_id, p.id) IN (SELECT q.instance_id, q.parent_id FROM asked q WHERE q.parent_id <> '') AND NOT p.revoked
+    ORDER BY p.instance_id, p.id FOR SHARE
 ), made AS (
     INSERT INTO oauth_grants (instance_id, id, org_id, user_id, user_generation, app_id, session_id, parent_id, scopes, audience, claims, auth_time, amr, actor, origins, revoked, generation, idle_date, expiration_date, creation_date)
     SELECT q.instance_id, q.id, q.org_id, q.user_id, q.user_generation, q.app_id, nullif(q.session_id, ''), nullif(q.parent_id, ''), string_to_array(q.scopes, E'\x1f'), string_to_array(q.audience, E'\x1f'), string_to_array(q.claims, E'\x1f'),
@@ -122,8 +127,7 @@ WITH asked AS (
     WHERE q.revoked OR (
         EXISTS (SELECT FROM users u WHERE u.instance_id = q.instance_id AND u.id = q.user_id AND u.generation = q.user_generation AND u.state = 1)
         AND (q.session_id = '' OR EXISTS (SELECT FROM sessions s WHERE s.instance_id = q.instance_id AND s.id = q.session_id))
-        -- The lock makes RevokeGrant wait, which then finds the row.
-        AND (q.parent_id = '' OR EXISTS (SELECT FROM oauth_grants p WHERE p.instance_id = q.instance_id AND p.id = q.parent_id AND NOT p.revoked FOR SHARE)))
+        AND (q.parent_id = '' OR EXISTS (SELECT FROM parents p WHERE p.instance_id = q.instance_id AND p.id = q.parent_id)))
     ON CONFLICT DO NOTHING RETURNING oauth_grants.instance_id, oauth_grants.id, oauth_grants.revoked
 ), recorded AS (
     INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
@@ -138,9 +142,13 @@ SELECT made.instance_id, made.id, made.revoked FROM made;
 WITH asked AS (
     SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@ids::text[]) AS id, unnest(@generations::int[]) AS generation, unnest(@unused_untils::timestamptz[]) AS unused_until, unnest(@payloads::text[]) AS payload,
         unnest(@client_addresses::text[]) AS client_address, unnest(@traceparents::text[]) AS traceparent
+), locked AS MATERIALIZED (
+    SELECT g.instance_id, g.id, q.generation FROM asked q
+    JOIN oauth_grants g ON g.instance_id = q.instance_id AND g.id = q.id AND g.generation = q.generation AND NOT g.revoked
+    ORDER BY g.instance_id, g.id FOR UPDATE OF g
 ), rotated AS (
     UPDATE oauth_grants g SET generation = g.generation + 1, idle_date = least(q.unused_until, g.expiration_date)
-    FROM asked q
+    FROM asked q JOIN locked l ON l.instance_id = q.instance_id AND l.id = q.id AND l.generation = q.generation
     WHERE g.instance_id = q.instance_id AND g.id = q.id AND g.generation = q.generation AND NOT g.revoked
       AND EXISTS (SELECT FROM users u WHERE u.instance_id = g.instance_id AND u.id = g.user_id AND u.generation = g.user_generation AND u.state = 1)
     RETURNING g.instance_id, g.id, g.org_id, g.user_id, q.payload, q.client_address, q.traceparent
@@ -153,20 +161,32 @@ SELECT rotated.instance_id, rotated.id FROM rotated;
 -- name: RevokeGrant :one
 -- Ends all that came from a code, and from exchanges of that, with the events. A
 -- grant of another application is not touched, unless none is named. It returns how
--- many ended, and whether any was for an audience.
+-- many ended, and whether any was for an audience. Rows of grants are locked in the order of
+-- their instance and ID, by every statement that locks several: first, and then changed.
 WITH RECURSIVE family AS (
     SELECT g.id FROM oauth_grants g WHERE g.instance_id = @instance_id AND g.id = @id AND (@app_id::text = '' OR g.app_id = @app_id)
     UNION
     SELECT g.id FROM family f JOIN oauth_grants g ON g.instance_id = @instance_id AND g.parent_id = f.id
+), locked AS MATERIALIZED (
+    SELECT g.instance_id, g.id FROM oauth_grants g
+    WHERE g.instance_id = @instance_id AND g.id IN (SELECT f.id FROM family f) AND NOT g.revoked
+    ORDER BY g.instance_id, g.id FOR UPDATE
 ), revoked AS (
-    UPDATE oauth_grants g SET revoked = true FROM family f
-    WHERE g.instance_id = @instance_id AND g.id = f.id AND NOT g.revoked
+    UPDATE oauth_grants g SET revoked = true FROM locked l
+    WHERE g.instance_id = l.instance_id AND g.id = l.id AND NOT g.revoked
     RETURNING g.instance_id, g.id, g.org_id, g.user_id, g.audience
 ), recorded AS (
     INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
     SELECT r.instance_id, 'oidc_session', r.id, @event_type::text, @payload::jsonb, r.user_id, 3, r.org_id, @now::timestamptz, @client_address, @traceparent FROM revoked r
 )
 SELECT count(*) AS revoked, coalesce(bool_or(@audience::text = ANY (r.audience)), false)::bool AS has_audience FROM revoked r;
+
+-- name: GrantUsedBefore :one
+-- Whether a code had been redeemed by a time, or the refresh token of a generation used: by
+-- the first use, which said how long the next one lies idle. One that was used first later is
+-- no replay.
+SELECT EXISTS (SELECT FROM oauth_grants g WHERE g.instance_id = @instance_id AND g.id = @id AND g.creation_date <= @at::timestamptz
+    AND (@generation::int = 0 OR g.generation > @generation AND g.idle_date <= @idle_at::timestamptz AND g.idle_date < g.expiration_date))::bool;
 
 -- name: RevokeTokens :exec
 -- Ends access tokens, each with its event: lists that belong together.
@@ -204,10 +224,11 @@ SELECT ((NOT @role_check::bool OR EXISTS (
 
 -- name: TokenOwner :one
 -- The user of a personal access token, if both are good now, and whether a client knows
--- them: of their organization, or of a project that they have roles in.
+-- them: of their organization, or of a project that they have roles in by the word of
+-- their own organization. Being given a role by others, unasked, shows them nothing.
 SELECT t.id, t.user_id, t.expiration_date, t.creation_date, u.username,
     (u.org_id = @org_id::text OR EXISTS (
-        SELECT FROM user_grants ug WHERE ug.instance_id = u.instance_id AND ug.user_id = u.id AND ug.project_id = @project_id::text AND ug.state = 1))::bool AS is_known
+        SELECT FROM user_grants ug WHERE ug.instance_id = u.instance_id AND ug.user_id = u.id AND ug.project_id = @project_id::text AND ug.org_id = u.org_id AND ug.state = 1))::bool AS is_known
 FROM personal_access_tokens t
 JOIN users u ON u.instance_id = t.instance_id AND u.id = t.user_id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
@@ -219,7 +240,7 @@ SELECT EXISTS (SELECT FROM apps WHERE instance_id = @instance_id AND web_origins
 
 -- name: SweepGrants :execrows
 DELETE FROM oauth_grants g WHERE (g.instance_id, g.id) IN (
-    SELECT o.instance_id, o.id FROM oauth_grants o WHERE o.expiration_date < @before::timestamptz LIMIT @batch::int);
+    SELECT o.instance_id, o.id FROM oauth_grants o WHERE o.expiration_date < @before::timestamptz LIMIT @batch::int FOR UPDATE SKIP LOCKED);
 
 -- name: SweepRevoked :execrows
 -- What came of a revoked token is revoked itself before that is forgotten.
@@ -227,8 +248,12 @@ WITH gone AS (
     DELETE FROM revoked_tokens t WHERE (t.instance_id, t.id) IN (
         SELECT o.instance_id, o.id FROM revoked_tokens o WHERE o.expiration_date < @before::timestamptz LIMIT @batch::int)
     RETURNING t.instance_id, t.id
+), locked AS MATERIALIZED (
+    SELECT g.instance_id, g.id FROM gone
+    JOIN oauth_grants g ON g.instance_id = gone.instance_id AND g.origins @> ARRAY[gone.id] AND g.origins IS NOT NULL AND NOT g.revoked
+    ORDER BY g.instance_id, g.id FOR UPDATE OF g
 ), ended AS (
-    UPDATE oauth_grants g SET revoked = true FROM gone WHERE g.instance_id = gone.instance_id AND g.origins @> ARRAY[gone.id] AND g.origins IS NOT NULL AND NOT g.revoked
+    UPDATE oauth_grants g SET revoked = true FROM locked l WHERE g.instance_id = l.instance_id AND g.id = l.id
 )
 SELECT gone.id FROM gone;
 

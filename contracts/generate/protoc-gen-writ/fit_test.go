@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 
 	"github.com/writ-id/writ/contracts/generate/httprule"
+	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 )
 
 // TestWhatDoesNotFitFailsGenerationByName changes one request of the contract at a
@@ -26,8 +27,18 @@ func TestWhatDoesNotFitFailsGenerationByName(t *testing.T) {
 	const path = "writ/project/v3alpha/project_service.proto"
 	float, list := descriptorpb.FieldDescriptorProto_TYPE_DOUBLE, descriptorpb.FieldDescriptorProto_LABEL_REPEATED
 	one, message := descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL, descriptorpb.FieldDescriptorProto_TYPE_MESSAGE
-	add := func(field *descriptorpb.FieldDescriptorProto) func(*descriptorpb.DescriptorProto, *annotations.HttpRule) {
-		return func(m *descriptorpb.DescriptorProto, _ *annotations.HttpRule) {
+	policyOf := func(change func(*policyv1.Operation)) func(*descriptorpb.DescriptorProto, *descriptorpb.MethodOptions) {
+		return func(_ *descriptorpb.DescriptorProto, options *descriptorpb.MethodOptions) {
+			change(proto.GetExtension(options, policyv1.E_Operation).(*policyv1.Operation))
+		}
+	}
+	route := func(path string) func(*descriptorpb.DescriptorProto, *descriptorpb.MethodOptions) {
+		return func(_ *descriptorpb.DescriptorProto, options *descriptorpb.MethodOptions) {
+			proto.GetExtension(options, annotations.E_Http).(*annotations.HttpRule).Pattern = &annotations.HttpRule_Get{Get: path}
+		}
+	}
+	add := func(field *descriptorpb.FieldDescriptorProto) func(*descriptorpb.DescriptorProto, *descriptorpb.MethodOptions) {
+		return func(m *descriptorpb.DescriptorProto, _ *descriptorpb.MethodOptions) {
 			field.Name, field.Number = proto.String("more"), proto.Int32(99)
 			m.Field = append(m.Field, field)
 		}
@@ -35,18 +46,22 @@ func TestWhatDoesNotFitFailsGenerationByName(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		in     string
-		change func(*descriptorpb.DescriptorProto, *annotations.HttpRule)
+		change func(*descriptorpb.DescriptorProto, *descriptorpb.MethodOptions)
 		want   error
 	}{
 		{"a number with a fraction in a body", "Project", add(&descriptorpb.FieldDescriptorProto{Type: &float, Label: &one}), errKind},
 		{"a list of messages in the query", "GetProjectRequest", add(&descriptorpb.FieldDescriptorProto{Type: &message, TypeName: proto.String(".writ.object.v3alpha.ListQuery"), Label: &list}), errQuery},
 		{"a time in the query", "GetProjectRequest", add(&descriptorpb.FieldDescriptorProto{Type: &message, TypeName: proto.String(".google.protobuf.Timestamp"), Label: &one}), errQuery},
-		{"a variable without a field", "GetProjectRequest", func(_ *descriptorpb.DescriptorProto, rule *annotations.HttpRule) {
-			rule.Pattern = &annotations.HttpRule_Get{Get: "/resources/v3alpha/projects/{nothing}"}
-		}, httprule.ErrVariable},
-		{"a verb behind a colon", "GetProjectRequest", func(_ *descriptorpb.DescriptorProto, rule *annotations.HttpRule) {
-			rule.Pattern = &annotations.HttpRule_Get{Get: "/resources/v3alpha/projects/{id}:read"}
-		}, httprule.ErrSegment},
+		{"a variable without a field", "GetProjectRequest", route("/resources/v3alpha/projects/{nothing}"), httprule.ErrVariable},
+		{"a verb behind a colon", "GetProjectRequest", route("/resources/v3alpha/projects/{id}:read"), httprule.ErrSegment},
+		{"an operation of the system and of tenants whose request does not say which", "GetProjectRequest", policyOf(func(op *policyv1.Operation) {
+			op.Levels = []policyv1.Level{policyv1.Level_LEVEL_INSTANCE, policyv1.Level_LEVEL_SYSTEM}
+		}), errContext},
+		{"a secret that nothing steers", "GetProjectRequest", func(m *descriptorpb.DescriptorProto, _ *descriptorpb.MethodOptions) {
+			m.Field[0].Options = &descriptorpb.FieldOptions{}
+			proto.SetExtension(m.GetField()[0].GetOptions(), policyv1.E_Secret, true)
+		}, errSecret},
+		{"a permission of the system for what applies to tenants", "GetProjectRequest", policyOf(func(op *policyv1.Operation) { op.Permission = "system.project.read" }), errContext},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -61,15 +76,15 @@ func TestWhatDoesNotFitFailsGenerationByName(t *testing.T) {
 				if !slices.Contains(file.GetDependency(), "google/protobuf/timestamp.proto") {
 					file.Dependency = append(file.Dependency, "google/protobuf/timestamp.proto")
 				}
-				var rule *annotations.HttpRule
+				var options *descriptorpb.MethodOptions
 				for _, method := range file.GetService()[0].GetMethod() {
 					if method.GetName() == "GetProject" {
-						rule = proto.GetExtension(method.GetOptions(), annotations.E_Http).(*annotations.HttpRule)
+						options = method.GetOptions()
 					}
 				}
 				for _, m := range file.GetMessageType() {
 					if m.GetName() == test.in {
-						test.change(m, rule)
+						test.change(m, options)
 					}
 				}
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strings"
 
 	"google.golang.org/protobuf/compiler/protogen"
@@ -39,6 +40,9 @@ func generateService(g *protogen.GeneratedFile, service *protogen.Service) error
 	g.P("s := &", chained, "{server: server, chain: chain}")
 	g.P("t.GRPC.RegisterService(&", name, "_ServiceDesc, s)")
 	for _, method := range service.Methods {
+		if err := errors.Join(checkContext(method), checkSecrets(method)); err != nil {
+			return err
+		}
 		procedure := fullName(service, method)
 		g.P("t.Web(", procedure, ", ", newUnaryHandler, "(", procedure, ", s.", method.GoName, ", t.WebOptions...))")
 		if err := generateREST(g, service, method); err != nil {

@@ -31,6 +31,7 @@ type services struct {
 	Projects            *ProjectsService
 	UserSchemas         *UserSchemasService
 	Sessions            *SessionsService
+	ApplicationSettings *ApplicationSettingsService
 	LifetimeSettings    *LifetimeSettingsService
 	MessageTextSettings *MessageTextSettingsService
 	SMSProviders        *SMSProvidersService
@@ -61,6 +62,7 @@ func newServices(c *Client) services {
 		Projects:            &ProjectsService{c},
 		UserSchemas:         &UserSchemasService{c},
 		Sessions:            &SessionsService{c},
+		ApplicationSettings: &ApplicationSettingsService{c},
 		LifetimeSettings:    &LifetimeSettingsService{c},
 		MessageTextSettings: &MessageTextSettingsService{c},
 		SMSProviders:        &SMSProvidersService{c},
@@ -176,6 +178,9 @@ func (s *ActionsService) TestTarget(ctx context.Context, id string, condition *C
 //
 // Repeating the call is safe.
 //
+// It runs around calls about the instance, whatever host they came to. Around calls about the system, whose
+// operations a condition cannot name, nothing runs.
+//
 // Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is
 // on.
 func (s *ActionsService) PutExecution(ctx context.Context, execution *Execution, opts ...CallOption) (*PutExecutionReply, error) {
@@ -239,14 +244,16 @@ func (s *ActionsService) ListAvailableExecutionFunctions(ctx context.Context, op
 	return call[ListAvailableExecutionFunctionsReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/executions/functions", repeatable: true}, opts)
 }
 
-// ListAvailableExecutionMethods lists the methods that a request or response condition can name.
+// ListAvailableExecutionMethods lists the methods that a request or response condition can name: all but
+// those of the system.
 //
 // Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 func (s *ActionsService) ListAvailableExecutionMethods(ctx context.Context, opts ...CallOption) (*ListAvailableExecutionMethodsReply, error) {
 	return call[ListAvailableExecutionMethodsReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/executions/methods", repeatable: true}, opts)
 }
 
-// ListAvailableExecutionServices lists the services that a request or response condition can name.
+// ListAvailableExecutionServices lists the services that a request or response condition can name: all but
+// those of the system.
 //
 // Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 func (s *ActionsService) ListAvailableExecutionServices(ctx context.Context, opts ...CallOption) (*ListAvailableExecutionServicesReply, error) {
@@ -446,21 +453,38 @@ func (s *AppsService) DeactivateApp(ctx context.Context, id string, opts ...Call
 	return call[DeactivateAppReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/apps/{id}/_deactivate", args: []string{id}}, opts)
 }
 
+// TrustAppParams is the option of TrustApp that holds the parameters of its query.
+type TrustAppParams struct {
+	// Whether it is trusted within its organization only.
+	OrganizationOnly bool
+}
+
+func (p *TrustAppParams) apply(s *settings) {
+	if p == nil {
+		return
+	}
+	s.paramsOf, s.params = "TrustAppParams", []param{
+		{"query", "organizationOnly", p.OrganizationOnly},
+	}
+}
+
 // TrustApp trusts an application with the rights of those who sign in to it.
 //
-// Tokens of one that is not trusted act at this API within the organization of the application only: with
-// roles held there and, of its own users, for themselves. Whoever changes the settings, secrets or keys of a
-// trusted application needs this permission too.
+// Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of
+// their own, and within the organization of the application: with the roles there that they handed over and,
+// of its own users, for themselves. Within that organization (organization_only) whoever may give away
+// everything in it trusts an application, in the instance whoever has the permission iam.app.trust; nobody
+// with less changes the settings, secrets or keys of a trusted one.
 //
-// Needs the permission iam.app.trust where the object is. Answers only where the feature
+// Needs the permission org.app.trust where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
 func (s *AppsService) TrustApp(ctx context.Context, id string, opts ...CallOption) (*TrustAppReply, error) {
-	return call[TrustAppReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/apps/{id}/_trust", args: []string{id}}, opts)
+	return call[TrustAppReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/apps/{id}/_trust", args: []string{id}, takes: "TrustAppParams"}, opts)
 }
 
 // DistrustApp trusts an application no longer, its tokens of before included.
 //
-// Needs the permission iam.app.trust where the object is. Answers only where the feature
+// Needs the permission org.app.trust where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
 func (s *AppsService) DistrustApp(ctx context.Context, id string, opts ...CallOption) (*DistrustAppReply, error) {
 	return call[DistrustAppReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/apps/{id}/_distrust", args: []string{id}}, opts)
@@ -3250,6 +3274,78 @@ func (s *SessionsService) EndSession(ctx context.Context, id string, request *En
 	return call[EndSessionReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/sessions/{id}/_end", args: []string{id}, body: request}, opts)
 }
 
+// ApplicationSettingsService sets and resolves what applications may get from those who sign in to them.
+type ApplicationSettingsService struct{ client *Client }
+
+// SetApplicationSettingsParams is the option of SetApplicationSettings that holds the parameters of its query.
+type SetApplicationSettingsParams struct {
+	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem bool
+	// An instance by its ID. At most one parameter ctx.* may be given.
+	InstanceID string
+	// An instance by one of its domains. At most one parameter ctx.* may be given.
+	InstanceDomain string
+	// An organization by its ID. At most one parameter ctx.* may be given.
+	OrgID string
+	// An organization by one of its domains. At most one parameter ctx.* may be given.
+	OrgDomain string
+}
+
+func (p *SetApplicationSettingsParams) apply(s *settings) {
+	if p == nil {
+		return
+	}
+	s.paramsOf, s.params = "SetApplicationSettingsParams", []param{
+		{"query", "ctx.system", p.CtxSystem},
+		{"query", "ctx.instanceId", p.InstanceID},
+		{"query", "ctx.instanceDomain", p.InstanceDomain},
+		{"query", "ctx.orgId", p.OrgID},
+		{"query", "ctx.orgDomain", p.OrgDomain},
+	}
+}
+
+// SetApplicationSettings sets the properties that are present; an empty one takes the context's own word
+// back, so that the parent's counts again.
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+func (s *ApplicationSettingsService) SetApplicationSettings(ctx context.Context, patch *SetApplicationSettings, opts ...CallOption) (*SetApplicationSettingsReply, error) {
+	return call[SetApplicationSettingsReply](ctx, s.client, operation{verb: "PATCH", path: "/settings/v3alpha/applications", takes: "SetApplicationSettingsParams", body: patch}, opts)
+}
+
+// ResolveApplicationSettingsParams is the option of ResolveApplicationSettings that holds the parameters of its query.
+type ResolveApplicationSettingsParams struct {
+	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem bool
+	// An instance by its ID. At most one parameter ctx.* may be given.
+	InstanceID string
+	// An instance by one of its domains. At most one parameter ctx.* may be given.
+	InstanceDomain string
+	// An organization by its ID. At most one parameter ctx.* may be given.
+	OrgID string
+	// An organization by one of its domains. At most one parameter ctx.* may be given.
+	OrgDomain string
+}
+
+func (p *ResolveApplicationSettingsParams) apply(s *settings) {
+	if p == nil {
+		return
+	}
+	s.paramsOf, s.params = "ResolveApplicationSettingsParams", []param{
+		{"query", "ctx.system", p.CtxSystem},
+		{"query", "ctx.instanceId", p.InstanceID},
+		{"query", "ctx.instanceDomain", p.InstanceDomain},
+		{"query", "ctx.orgId", p.OrgID},
+		{"query", "ctx.orgDomain", p.OrgDomain},
+	}
+}
+
+// ResolveApplicationSettings reads the properties as they apply in a context, and where they come from.
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+func (s *ApplicationSettingsService) ResolveApplicationSettings(ctx context.Context, opts ...CallOption) (*ResolveApplicationSettingsReply, error) {
+	return call[ResolveApplicationSettingsReply](ctx, s.client, operation{verb: "GET", path: "/settings/v3alpha/applications", takes: "ResolveApplicationSettingsParams", repeatable: true}, opts)
+}
+
 // LifetimeSettingsService sets and resolves how long tokens and sign-ins are good. Tokens go by the
 // organization of the application or service user they are for, sign-ins by that of the user. An application
 // may say its own for its tokens. What was issued before keeps its end.
@@ -4383,6 +4479,26 @@ func (s *UsersService) SetClientSecret(ctx context.Context, id string, clientSec
 // multitenancy_resources_api is on.
 func (s *UsersService) DeleteClientSecret(ctx context.Context, id string, opts ...CallOption) (*DeleteClientSecretReply, error) {
 	return call[DeleteClientSecretReply](ctx, s.client, operation{verb: "DELETE", path: "/resources/v3alpha/users/{id}/secret", args: []string{id}, repeatable: true}, opts)
+}
+
+// ListUserConsents lists the applications that a user lets act for them at this API, the oldest first; a
+// thousand at most.
+//
+// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only
+// where the feature multitenancy_resources_api is on.
+func (s *UsersService) ListUserConsents(ctx context.Context, userID string, opts ...CallOption) (*ListUserConsentsReply, error) {
+	return call[ListUserConsentsReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/users/{userId}/consents", args: []string{userID}, repeatable: true}, opts)
+}
+
+// RevokeUserConsent takes back what a user let an application do for them at this API, and ends the tokens
+// that it got for that.
+//
+// Repeating it is safe: where there is nothing to take back it changes nothing.
+//
+// Needs the permission user.write where the object is, or that it concerns the caller's own user. Answers
+// only where the feature multitenancy_resources_api is on.
+func (s *UsersService) RevokeUserConsent(ctx context.Context, userID string, appID string, opts ...CallOption) (*RevokeUserConsentReply, error) {
+	return call[RevokeUserConsentReply](ctx, s.client, operation{verb: "DELETE", path: "/resources/v3alpha/users/{userId}/consents/{appId}", args: []string{userID, appID}, repeatable: true}, opts)
 }
 
 // AdministrationService Moves organizations with all that is theirs between instances. The token has to be a

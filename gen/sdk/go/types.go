@@ -749,6 +749,18 @@ type Condition struct {
 	Event *EventExecution `json:"event,omitempty"`
 }
 
+// Consent is what a user lets an application do for them at the resource API.
+type Consent struct {
+	// The application.
+	AppID string `json:"appId"`
+	// Its name.
+	AppName string `json:"appName"`
+	// The roles that were handed over, each as role@object. What the user got since is not among them.
+	Roles []string `json:"roles,omitzero"`
+	// When the user said yes.
+	CreationDate time.Time `json:"creationDate"`
+}
+
 // CreateAppKeyReply is the answer of CreateAppKey.
 type CreateAppKeyReply struct {
 	// ID, sequence and date of the new key.
@@ -1453,7 +1465,8 @@ type Execution struct {
 	// The IDs of the targets to call, in order.
 	Targets []string `json:"targets,omitzero"`
 	// The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and
-	// without cycles.
+	// without cycles. An execution, and any that includes it, calls 200 targets at most, those of its includes
+	// among them.
 	Includes []string `json:"includes,omitzero"`
 }
 
@@ -1466,7 +1479,8 @@ type ExecutionOutput struct {
 	// The IDs of the targets to call, in order.
 	Targets []string `json:"targets,omitzero"`
 	// The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and
-	// without cycles.
+	// without cycles. An execution, and any that includes it, calls 200 targets at most, those of its includes
+	// among them.
 	Includes []string `json:"includes,omitzero"`
 }
 
@@ -1609,6 +1623,8 @@ type GetApp struct {
 	// Whether its tokens act at this API with all the rights of those who sign in to it (TrustApp), not just
 	// with those in its organization.
 	Trusted bool `json:"trusted"`
+	// Whether they act with all those rights within its organization, without asking its users.
+	TrustedInOrganization bool `json:"trustedInOrganization"`
 }
 
 // GetAppKey is a key with its details.
@@ -2619,6 +2635,8 @@ type IDP struct {
 	StatePolicy StatePolicy `json:"statePolicy,omitzero"`
 	// What happens to the accounts of those who sign in with it.
 	Options *Options `json:"options,omitempty"`
+	// What people should know of it.
+	Description string `json:"description,omitzero"`
 }
 
 // IDPFieldName is a column that identity providers can be sorted by.
@@ -2679,6 +2697,8 @@ type IDPOutput struct {
 	StatePolicy StatePolicy `json:"statePolicy"`
 	// What happens to the accounts of those who sign in with it.
 	Options *Options `json:"options,omitempty"`
+	// What people should know of it.
+	Description string `json:"description"`
 }
 
 // IDPSearchFilter is one condition that an identity provider has to meet.
@@ -3038,6 +3058,12 @@ const (
 	// The list has it.
 	ListFilterMethodIn ListFilterMethod = "LIST_FILTER_METHOD_IN"
 )
+
+// ListUserConsentsReply is the answer of ListUserConsents.
+type ListUserConsentsReply struct {
+	// The consents.
+	Result []Consent `json:"result,omitzero"`
+}
 
 // LockUserReply is the answer of LockUser.
 type LockUserReply struct {
@@ -3870,6 +3896,8 @@ type PatchIDP struct {
 	StatePolicy *StatePolicy `json:"statePolicy,omitempty"`
 	// The options that are present.
 	Options *Options `json:"options,omitempty"`
+	// A new description.
+	Description *string `json:"description,omitempty"`
 }
 
 // PatchInstance changes the fields of an instance that are present.
@@ -4170,7 +4198,7 @@ type PatchSessionReply struct {
 type PatchTarget struct {
 	// A new name.
 	Name *string `json:"name,omitempty"`
-	// Only the status of the response counts.
+	// Only the status of the response counts, and a forwarded error, which stands in for one.
 	RestWebhook *RestWebhook `json:"restWebhook,omitempty"`
 	// The response body can replace the message being processed.
 	RestRequestResponse *RestRequestResponse `json:"restRequestResponse,omitempty"`
@@ -4677,6 +4705,14 @@ type ResetSystemFeaturesReply struct {
 	Details SettingDetails `json:"details"`
 }
 
+// ResolveApplicationSettingsReply is the answer of ResolveApplicationSettings.
+type ResolveApplicationSettingsReply struct {
+	// When the context's own settings last changed.
+	Details SettingDetails `json:"details"`
+	// The settings.
+	Settings ResolvedApplicationSettings `json:"settings"`
+}
+
 // ResolveBrandingReply is the answer of ResolveBranding.
 type ResolveBrandingReply struct {
 	// When the context's own properties last changed.
@@ -4709,6 +4745,12 @@ type ResolveMessageTextReply struct {
 	Settings ResolvedMessageTextSettings `json:"settings"`
 	// The variables that words of this kind can name, for example Code.
 	Variables []string `json:"variables,omitzero"`
+}
+
+// ResolvedApplicationSettings are the properties as they apply in a context.
+type ResolvedApplicationSettings struct {
+	// Whether roles are for trusted applications only.
+	RolesNeedTrust ResolvedBool `json:"rolesNeedTrust"`
 }
 
 // ResolvedBool is a yes or no and where it comes from.
@@ -4888,6 +4930,12 @@ type RevocationRequest struct {
 	ClientAssertion *string `json:"client_assertion,omitempty"`
 	// urn:ietf:params:oauth:client-assertion-type:jwt-bearer.
 	ClientAssertionType *string `json:"client_assertion_type,omitempty"`
+}
+
+// RevokeUserConsentReply is the answer of RevokeUserConsent.
+type RevokeUserConsentReply struct {
+	// Of the user.
+	Details Details `json:"details"`
 }
 
 // Role is something that users can be on a project.
@@ -5521,6 +5569,19 @@ const (
 	SessionStateExpired SessionState = "SESSION_STATE_EXPIRED"
 )
 
+// SetApplicationSettings sets the properties that are present.
+type SetApplicationSettings struct {
+	// Whether the roles that people hold in the organization of an application are for trusted applications only
+	// (TrustApp): others act without any, whatever their users say.
+	RolesNeedTrust *BoolSetting `json:"rolesNeedTrust,omitempty"`
+}
+
+// SetApplicationSettingsReply is the answer of SetApplicationSettings.
+type SetApplicationSettingsReply struct {
+	// Sequence and date of the last change.
+	Details SettingDetails `json:"details"`
+}
+
 // SetAsInstanceDefaultReply is the answer of SetAsInstanceDefault.
 type SetAsInstanceDefaultReply struct {
 	// ID of the organization, sequence and date of the change.
@@ -5807,7 +5868,7 @@ const (
 type Target struct {
 	// A name for people, unique in the instance.
 	Name string `json:"name"`
-	// Only the status of the response counts.
+	// Only the status of the response counts, and a forwarded error, which stands in for one.
 	RestWebhook *RestWebhook `json:"restWebhook,omitempty"`
 	// The response body can replace the message being processed.
 	RestRequestResponse *RestRequestResponse `json:"restRequestResponse,omitempty"`
@@ -6053,6 +6114,8 @@ type TransferApp struct {
 	State EffectiveState `json:"state"`
 	// Whether it may act at the resource API with all the rights of those who sign in to it.
 	Trusted bool `json:"trusted"`
+	// Whether it may within its organization.
+	TrustedInOrganization bool `json:"trustedInOrganization"`
 	// When it was made; now when it is left out.
 	CreationDate *time.Time `json:"creationDate,omitempty"`
 }
@@ -6186,6 +6249,8 @@ type TransferIDP struct {
 	PrivateKey []byte `json:"privateKey,omitzero"`
 	// When it was made; now when it is left out.
 	CreationDate *time.Time `json:"creationDate,omitempty"`
+	// What it is for.
+	Description string `json:"description"`
 }
 
 // TransferIDPLink is an account of a user at an identity provider.

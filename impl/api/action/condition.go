@@ -90,8 +90,8 @@ func conditionOf(id string) *actionv3.Condition {
 }
 
 // checkExists refuses a condition that names what does not exist: methods and
-// services come from the descriptors, functions and events from the catalogue.
-// at is where the condition is in the request.
+// services come from the descriptors, functions and events from the catalogue. What is of
+// the system alone is no tenant's to extend. at is where the condition is in the request.
 func (s *Service) checkExists(at string, c *actionv3.Condition) error {
 	missing := func(field, kind, name string) error {
 		return fault.New(fault.NotFound, "CONDITION_NOT_FOUND", "there is no %s %q", kind, name).On(at + "." + field)
@@ -102,6 +102,9 @@ func (s *Service) checkExists(at string, c *actionv3.Condition) error {
 			return missing(field+".method", "method", method)
 		case service != "" && !s.operations.HasService(service):
 			return missing(field+".service", "service", service)
+		case method+service != "" && !s.operations.IsExtensible(method+service):
+			name := map[bool]string{true: "method", false: "service"}[method != ""]
+			return fault.Invalid("CONDITION_OF_SYSTEM", at+"."+field+"."+name, "%q is of the system, around which no executions run", method+service)
 		}
 		return nil
 	}

@@ -33,7 +33,7 @@ func (s *Service) PutExecution(ctx context.Context, req *actionv3.PutExecutionRe
 		if err := s.checkTargets(ctx, tx, targets); err != nil {
 			return err
 		}
-		if err := s.checkIncludes(ctx, tx, id, includes); err != nil {
+		if err := s.checkIncludes(ctx, tx, id, targets, includes); err != nil {
 			return err
 		}
 		put, err = s.queries.PutExecution(ctx, tx, db.PutExecutionParams{
@@ -239,10 +239,10 @@ func (s *Service) ListAvailableExecutionFunctions(context.Context, *actionv3.Lis
 
 // ListAvailableExecutionMethods lists what method conditions can name.
 func (s *Service) ListAvailableExecutionMethods(context.Context, *actionv3.ListAvailableExecutionMethodsRequest) (*actionv3.ListAvailableExecutionMethodsResponse, error) {
-	return &actionv3.ListAvailableExecutionMethodsResponse{Methods: s.operations.Methods()}, nil
+	return &actionv3.ListAvailableExecutionMethodsResponse{Methods: s.operations.ExtensibleMethods()}, nil
 }
 
 // ListAvailableExecutionServices lists what service conditions can name.
 func (s *Service) ListAvailableExecutionServices(context.Context, *actionv3.ListAvailableExecutionServicesRequest) (*actionv3.ListAvailableExecutionServicesResponse, error) {
-	return &actionv3.ListAvailableExecutionServicesResponse{Services: s.operations.Services()}, nil
+	return &actionv3.ListAvailableExecutionServicesResponse{Services: s.operations.ExtensibleServices()}, nil
 }

@@ -36,6 +36,7 @@ func (s *Service) TestTarget(ctx context.Context, req *actionv3.TestTargetReques
 	message := &webhook.Message{
 		ID: s.NewID(), RequestID: request.ID, Traceparent: webhook.Traceparent(request.Traceparent),
 		Body: execution.Sample(req.GetCondition(), s.operations, call, timestamppb.New(s.Now())).AppendJSON(nil),
+		Keep: shown,
 	}
 	var answer *webhook.Answer
 	var failure error

@@ -55,7 +55,7 @@ func (s *Service) locate(ctx context.Context, tx pgx.Tx, row *db.UserGrant) (*db
 	row.OrgID = under.GrantedOrgID
 	// The owner of the project may see its grants, but gives no roles in the name
 	// of another organization.
-	at := policy.Place{InstanceID: under.InstanceID, OrgID: under.GrantedOrgID, ProjectID: under.ProjectID, ProjectGrantID: under.ID}
+	at := policy.Place{InstanceID: under.InstanceID, OrgID: under.GrantedOrgID, ProjectGrantID: under.ID}
 	if !policy.CallFrom(ctx).Reaches(at) {
 		return nil, s.projectGrants.Missing(under.ID)
 	}

@@ -144,3 +144,20 @@ func TestSEC235_AProviderThatUsersAreLinkedToBecomesNoOther(t *testing.T) {
 	c.Must("owner", "DELETE", "/v3alpha/users/"+human+"/idps/"+link, "")
 	c.Must("orgowner", "PATCH", at, `{"config":{"issuer":"https://c.example"}}`)
 }
+
+// TestAProviderHasADescription in what is read, searched, changed and told.
+func TestAProviderHasADescription(t *testing.T) {
+	t.Parallel()
+	c := servertest.New(t, 1, nil)
+	made := id(t, c.Must("owner", "POST", idps+"/github", `{"idp":{"name":"x","description":"for those of the old forge"},"config":{"clientId":"id"}}`))
+	c.Refused("owner", "PATCH", idps+"/github/"+made, `{"idp":{"description":"`+strings.Repeat("ü", 501)+`"}}`, 400, "INVALID_FIELD")
+	for _, got := range []string{c.Must("owner", "GET", idps+"/github/"+made, "").Body, c.Must("owner", "POST", idps+"/_search", `[]`).Body, c.Value("SELECT payload::text FROM events WHERE aggregate_id = $1", made)} {
+		if !strings.Contains(got, "for those of the old forge") {
+			t.Errorf("got %s", got)
+		}
+	}
+	c.Must("owner", "PATCH", idps+"/github/"+made, `{"idp":{"description":"for nobody"}}`)
+	if got := c.Value("SELECT payload->>'description' FROM events WHERE aggregate_id = $1 AND event_type = 'idp.changed'", made); got != "for nobody" {
+		t.Errorf("told is %q", got)
+	}
+}

@@ -55,7 +55,7 @@ func (m *model) sees(context string) (state, policy, parent string) {
 		}
 		policy = m.said[at]
 		active = !ended && (policy == "ACTIVATE" || policy == "INHERIT" && active)
-		ended = ended || policy == "DEACTIVATE" && i > 0
+		ended = ended || policy == "DEACTIVATE" && at != "system" // an instance's word is final, of its own too
 	}
 	return onOff(active), policy, parent
 }

@@ -40,7 +40,7 @@ func NewSMS(c Config) *SMS {
 					return &eventv1.SMSProviderDeactivated{}
 				}
 				return &eventv1.SMSProviderInherited{}
-			}),
+			}).Alternatives(),
 		common: func(row *db.SmsProvider) common {
 			return common{
 				InstanceID: row.InstanceID, ID: row.ID, Type: row.ProviderType, Endpoint: row.Endpoint, Policy: &row.StatePolicy,

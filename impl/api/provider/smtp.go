@@ -45,7 +45,7 @@ func NewSMTP(c Config) *SMTP {
 					return &eventv1.SMTPProviderDeactivated{}
 				}
 				return &eventv1.SMTPProviderInherited{}
-			}),
+			}).Alternatives(),
 		common: func(row *db.SmtpProvider) common {
 			return common{
 				InstanceID: row.InstanceID, ID: row.ID, Type: row.ProviderType, Endpoint: row.Endpoint, Policy: &row.StatePolicy,

@@ -15,6 +15,7 @@ import (
 
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	"github.com/writ-id/writ/impl/core/delivery"
+	"github.com/writ-id/writ/impl/core/event"
 	"github.com/writ-id/writ/impl/core/execution"
 )
 
@@ -556,14 +557,27 @@ func TestSEC221_AFloodOfOneTenantLeavesPlacesToOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	hanging, steady := w.receive(func(string, int) (int, string) { return hold, "" }), w.receive(fine)
-	var many []string
-	for i := range 1100 {
-		many = append(many, fmt.Sprint("t", i), hanging.URL)
-	}
-	w.instance("flood", "event.user.*", many...)
 	w.instance("other", "event.user.*", "t", steady.URL)
+	// Of each event as many targets as an execution calls.
+	floods := []event.Payload{
+		&eventv1.HumanPasswordChanged{}, &eventv1.UserLocked{}, &eventv1.UserUnlocked{}, &eventv1.UserDeactivated{}, &eventv1.UserReactivated{}, &eventv1.UserRemoved{},
+	}
+	for i, payload := range floods {
+		var many []string
+		for j := range execution.MaxTargets {
+			many = append(many, fmt.Sprintf("t%d", i*execution.MaxTargets+j), hanging.URL)
+		}
+		if condition := "event." + event.Type(payload); i == 0 {
+			w.instance("flood", condition, many...)
+		} else {
+			w.targets("flood", many...)
+			w.execution("flood", condition, many...)
+		}
+	}
 	n := w.node()
-	w.happens("flood", "user")
+	for _, payload := range floods {
+		w.append(w.db.Pool, "flood", "user", payload)
+	}
 	w.until("it has its share", func() bool { return w.count("SELECT count(*) FROM delivery_queues WHERE leased_by IS NOT NULL") >= 640 }, n)
 	w.happens("other", "user")
 	w.until("the other one is served", func() bool { return len(steady.requests()) == 1 }, n)

@@ -83,11 +83,16 @@ func (w *world) count(sql string, args ...any) (n int) {
 func (w *world) instance(id, condition string, targets ...string) {
 	w.Helper()
 	w.exec("INSERT INTO instances (id, name, name_folded, sequence, creation_date, change_date) VALUES ($1, $1, $1, 1, now(), now())", id)
+	w.targets(id, targets...)
+	w.execution(id, condition, targets...)
+}
+
+func (w *world) targets(id string, targets ...string) {
+	w.Helper()
 	for i := 0; i < len(targets); i += 2 {
 		w.exec(`INSERT INTO targets (instance_id, id, name, name_folded, target_type, url, timeout_nanos, sequence, creation_date, change_date)
 			VALUES ($1, $2, $2, $2, 'rest_webhook', $3, 20000000000, 1, now(), now())`, id, targets[i], targets[i+1])
 	}
-	w.execution(id, condition, targets...)
 }
 
 func (w *world) execution(instanceID, condition string, targets ...string) {

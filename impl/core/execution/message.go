@@ -26,7 +26,7 @@ func public(message proto.Message) []byte {
 // secret in that stays as it is.
 func replaced(message proto.Message, answer []byte) (proto.Message, error) {
 	changed := message.ProtoReflect().New().Interface()
-	if err := protojson.Unmarshal(answer, changed); err != nil {
+	if err := wire.UnmarshalJSON(answer, changed, protojson.UnmarshalOptions{}); err != nil {
 		return nil, fmt.Errorf("the answer is no %s: %w", message.ProtoReflect().Descriptor().Name(), err)
 	}
 	if !hasSecrets(message.ProtoReflect().Descriptor()) {
@@ -35,7 +35,11 @@ func replaced(message proto.Message, answer []byte) (proto.Message, error) {
 	if strip(changed.ProtoReflect()) {
 		return nil, errors.New("the answer sets what is secret")
 	}
-	keep(message.ProtoReflect(), changed.ProtoReflect())
+	if keep(message.ProtoReflect(), changed.ProtoReflect()) {
+		if at := steered(message.ProtoReflect(), changed.ProtoReflect()); at != "" {
+			return nil, fmt.Errorf("the answer changes %s, which decides where a secret goes that is kept", at)
+		}
+	}
 	return changed, nil
 }
 
@@ -43,12 +47,23 @@ func isSecret(field protoreflect.FieldDescriptor) bool {
 	return proto.GetExtension(field.Options(), policyv1.E_Secret).(bool)
 }
 
-// known is what hasSecrets found out.
-var known sync.Map // of bool, by name of the message
+func steers(field protoreflect.FieldDescriptor) bool {
+	return proto.GetExtension(field.Options(), policyv1.E_Steers).(bool)
+}
+
+// holding is what messages can hold, by their names.
+type holding struct {
+	what  func(protoreflect.FieldDescriptor) bool
+	known sync.Map // of bool
+}
+
+var secrets, steering = &holding{what: isSecret}, &holding{what: steers}
 
 // hasSecrets reports whether a message of a type can hold a secret.
-func hasSecrets(message protoreflect.MessageDescriptor) bool {
-	if found, ok := known.Load(message.FullName()); ok {
+func hasSecrets(message protoreflect.MessageDescriptor) bool { return secrets.in(message) }
+
+func (h *holding) in(message protoreflect.MessageDescriptor) bool {
+	if found, ok := h.known.Load(message.FullName()); ok {
 		return found.(bool)
 	}
 	found := false
@@ -61,14 +76,14 @@ func hasSecrets(message protoreflect.MessageDescriptor) bool {
 		seen[m.FullName()] = true
 		for i := range m.Fields().Len() {
 			field := m.Fields().Get(i)
-			found = found || isSecret(field)
+			found = found || h.what(field)
 			if below := field.Message(); below != nil {
 				walk(below)
 			}
 		}
 	}
 	walk(message)
-	known.Store(message.FullName(), found)
+	h.known.Store(message.FullName(), found)
 	return found
 }
 
@@ -100,18 +115,41 @@ func strip(m protoreflect.Message) (found bool) {
 }
 
 // keep gives a changed message the secrets of the one in whose place it is, wherever the
-// message is that they were in. No message of the contract has secrets in lists
-// (TestNoListHasSecrets), where that could not be said.
-func keep(from, to protoreflect.Message) {
+// message is that they were in, and reports whether there were some. No message of the
+// contract has secrets in lists (TestNoListHasSecrets), where that could not be said.
+func keep(from, to protoreflect.Message) (kept bool) {
 	from.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		switch {
 		case isSecret(field):
 			if choice := field.ContainingOneof(); choice == nil || to.WhichOneof(choice) == nil {
 				to.Set(field, value)
+				kept = true
 			}
 		case field.Message() != nil && !field.IsList() && !field.IsMap() && to.Has(field):
-			keep(value.Message(), to.Mutable(field).Message())
+			kept = keep(value.Message(), to.Mutable(field).Message()) || kept
 		}
 		return true
 	})
+	return kept
+}
+
+// steered returns the first field by which a changed message leads secrets elsewhere than
+// the one in whose place it is, "" when there is none. The generation holds requests to have
+// no such field in a list.
+func steered(from, to protoreflect.Message) string {
+	fields := from.Descriptor().Fields()
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		switch {
+		case steers(field):
+			if from.Has(field) != to.Has(field) || !from.Get(field).Equal(to.Get(field)) {
+				return field.JSONName()
+			}
+		case field.Message() != nil && !field.IsList() && !field.IsMap() && (from.Has(field) || to.Has(field)) && steering.in(field.Message()):
+			if at := steered(from.Get(field).Message(), to.Get(field).Message()); at != "" {
+				return field.JSONName() + "." + at
+			}
+		}
+	}
+	return ""
 }

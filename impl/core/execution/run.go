@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,6 +50,11 @@ const (
 	// maxUnsent is how much memory the bodies may take of calls that nobody waits for; what
 	// is more is not sent.
 	maxUnsent = 64 << 20
+	// maxResponse is how long an answer may be that takes the place of ours, as far as the client
+	// takes it.
+	maxResponse = 64 << 20
+	// maxOfFunction is how long the answer of a function may be.
+	maxOfFunction = 1<<20 + 1
 )
 
 // New returns an Engine over c.
@@ -71,8 +75,8 @@ func (e *Engine) Find(ctx context.Context, instanceID, method string) (*policy.A
 func (e *Engine) Skipped(ctx context.Context, call *policy.Call) error {
 	method := call.Operation.Method
 	_, err := event.Append(ctx, e.DB.Pool, event.Event{
-		InstanceID: call.Instance.ID, ObjectID: "request." + method, Payload: &eventv1.ExecutionsSkipped{Method: method},
-		Creator: call.Caller.UserID, Owner: policy.Context{InstanceID: call.Instance.ID}.Owner(), At: e.Now(),
+		InstanceID: call.Context.InstanceID, ObjectID: "request." + method, Payload: &eventv1.ExecutionsSkipped{Method: method},
+		Creator: call.Caller.UserID, Owner: policy.Context{InstanceID: call.Context.InstanceID}.Owner(), At: e.Now(),
 	})
 	return err
 }
@@ -82,18 +86,18 @@ func (e *Engine) around(before, after *Run) *policy.Around {
 	a := &policy.Around{Limit: before.Limit() + after.Limit()}
 	if before != nil {
 		a.Request = func(ctx context.Context, call *policy.Call, req proto.Message, check func(proto.Message) error) (proto.Message, error) {
-			return before.change(ctx, call, req, policy.MaxRequestBytes, check, func(req proto.Message) wire.Appender {
+			return before.change(ctx, call, req, false, check, func(req proto.Message) wire.Appender {
 				return &actionv3.RequestPayload{
-					FullMethod: call.Operation.Method, InstanceId: call.Instance.ID, OrgId: call.Org(), UserId: call.Caller.UserID, Request: public(req),
+					FullMethod: call.Operation.Method, InstanceId: call.Context.InstanceID, OrgId: call.Org(), UserId: call.Caller.UserID, Request: public(req),
 				}
 			})
 		}
 	}
 	if after != nil {
 		a.Response = func(ctx context.Context, call *policy.Call, req, res proto.Message, check func(proto.Message) error) (proto.Message, error) {
-			return after.change(ctx, call, res, math.MaxInt, check, func(res proto.Message) wire.Appender {
+			return after.change(ctx, call, res, true, check, func(res proto.Message) wire.Appender {
 				return &actionv3.ResponsePayload{
-					FullMethod: call.Operation.Method, InstanceId: call.Instance.ID, OrgId: call.Org(), UserId: call.Caller.UserID,
+					FullMethod: call.Operation.Method, InstanceId: call.Context.InstanceID, OrgId: call.Org(), UserId: call.Caller.UserID,
 					Request: public(req), Response: public(res),
 				}
 			})
@@ -102,23 +106,33 @@ func (e *Engine) around(before, after *Run) *policy.Around {
 	return a
 }
 
-// change calls the targets of a request or response condition, each with the message that
-// those before it left. An answer that cannot take its place, as it is longer than most
+// change calls the targets of a request condition, or a response condition when the call is
+// done, each with the message that those before it left. An answer that cannot take its place, as it is longer than most
 // for example, is a failure of the target.
 func (r *Run) change(
-	ctx context.Context, call *policy.Call, message proto.Message, most int, check func(proto.Message) error, payload func(proto.Message) wire.Appender,
+	ctx context.Context, call *policy.Call, message proto.Message, done bool, check func(proto.Message) error, payload func(proto.Message) wire.Appender,
 ) (proto.Message, error) {
 	request := policy.RequestFrom(ctx)
+	var answer *webhook.Answer
+	call.After(func() { answer.Release() }) // the message that it became is of its size
 	for _, target := range r.Targets {
 		m := r.engine.message(request, payload(message))
+		answer.Release() // who waits for a place has none
 		if target.Async {
 			call.After(func() { r.engine.startLater(r, target, m) })
 			continue
 		}
-		answer, err := r.engine.wait(ctx, target, m)
+		if target.Answers {
+			m.Keep = policy.MaxRequestBytes + 1
+			if done {
+				m.Keep = maxResponse
+			}
+		}
+		var err error
+		answer, err = r.engine.wait(ctx, target, m)
 		if err == nil && target.Answers && len(answer.Body) > 0 {
 			var changed proto.Message
-			if len(answer.Body) > most {
+			if len(answer.Body) > policy.MaxRequestBytes && !done {
 				err = policy.TooLarge()
 			} else if changed, err = replaced(message, answer.Body); err == nil {
 				err = check(changed)
@@ -129,10 +143,30 @@ func (r *Run) change(
 			}
 		}
 		if err = r.failed(ctx, target, err); err != nil {
-			return nil, err
+			return nil, stopped(err, call, done)
 		}
 	}
 	return message, nil
+}
+
+// stopped is the refusal of a call that a target interrupts: it says whether the call was
+// done, so that nobody does it again, and how to get by to who may.
+func stopped(err error, call *policy.Call, done bool) error {
+	refusal, ok := errors.AsType[*fault.Error](err)
+	if !ok {
+		return err
+	}
+	told := *refusal
+	if done {
+		told.Reason += "_AFTER_CALL"
+		if told.Kind != fault.Refused { // whose words are the target's
+			told.Message += " (the call was done, only its answer is withheld)"
+		}
+	}
+	if call.MaySkip() {
+		told.Message += " (the header " + policy.SkipHeader + ": true leaves executions out)"
+	}
+	return &told
 }
 
 // Function calls the targets of a function condition. accept takes the answer of each
@@ -147,10 +181,15 @@ func (e *Engine) Function(ctx context.Context, run *Run, payload wire.Appender, 
 				e.startLater(run, target, m)
 				continue
 			}
-			answer, err := e.wait(ctx, target, m)
+			one := *m // others may be sending it
+			if target.Answers {
+				one.Keep = maxOfFunction
+			}
+			answer, err := e.wait(ctx, target, &one)
 			if err == nil && target.Answers && len(answer.Body) > 0 {
 				err = accept(answer.Body)
 			}
+			answer.Release() // what is kept of it is 8 KiB of claims
 			if err = run.failed(ctx, target, err); err != nil {
 				return err
 			}

@@ -22,11 +22,11 @@ func Sample(condition *actionv3.Condition, operations *policy.Operations, call *
 	instance, org, user := call.Instance.ID, call.Org(), call.Caller.UserID
 	switch c := condition.GetConditionType().(type) {
 	case *actionv3.Condition_Request:
-		method := firstWith(operations.Methods(), c.Request.GetMethod(), "/"+c.Request.GetService())
+		method := firstWith(operations.ExtensibleMethods(), c.Request.GetMethod(), "/"+c.Request.GetService())
 		req, _ := messagesOf(method)
 		return &actionv3.RequestPayload{FullMethod: method, InstanceId: instance, OrgId: org, UserId: user, Request: public(req)}
 	case *actionv3.Condition_Response:
-		method := firstWith(operations.Methods(), c.Response.GetMethod(), "/"+c.Response.GetService())
+		method := firstWith(operations.ExtensibleMethods(), c.Response.GetMethod(), "/"+c.Response.GetService())
 		req, res := messagesOf(method)
 		return &actionv3.ResponsePayload{FullMethod: method, InstanceId: instance, OrgId: org, UserId: user, Request: public(req), Response: public(res)}
 	case *actionv3.Condition_Function:

@@ -19,6 +19,7 @@ import (
 	_ "github.com/writ-id/writ/gen/proto/writ/domain/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/feature/v2"
 	_ "github.com/writ-id/writ/gen/proto/writ/grant/v3alpha"
+	_ "github.com/writ-id/writ/gen/proto/writ/idp/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/instance/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/language/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
@@ -26,6 +27,8 @@ import (
 	_ "github.com/writ-id/writ/gen/proto/writ/project/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
+	_ "github.com/writ-id/writ/gen/proto/writ/sms/v3alpha"
+	_ "github.com/writ-id/writ/gen/proto/writ/smtp/v3alpha"
 )
 
 // methods calls visit with every method that has a policy.
@@ -139,5 +142,67 @@ func TestAnAnswerKeepsTheSecretsOfWhatItReplaces(t *testing.T) {
 	}
 	if got, err := replaced(sent, []byte(`{"user":{"username":"no password"}}`)); err != nil || got.(*userv3.CreateUserRequest).GetUser().GetHuman() != nil {
 		t.Errorf("got %v, %v: what the answer leaves out with the secret in it is gone", got, err)
+	}
+}
+
+// somewhere are fields that sound like the address, the account or the owner of a secret.
+var somewhere = regexp.MustCompile(`^(host|tls|issuer|token_endpoint|tenant|sid|user|id|user_id|client_id)$`)
+
+// TestSEC206_WhoIsNotToldASecretDoesNotSendItElsewhere changes, in the request of each method
+// that takes secrets, one field at a time.
+func TestSEC206_WhoIsNotToldASecretDoesNotSendItElsewhere(t *testing.T) {
+	t.Parallel()
+	held, free := 0, 0
+	methods(func(method protoreflect.MethodDescriptor) {
+		if !hasSecrets(method.Input()) {
+			return
+		}
+		sent := filled(method.Input())
+		if sent.ProtoReflect().IsValid() && !keep(sent.ProtoReflect(), proto.Clone(sent).ProtoReflect()) {
+			kept := proto.Clone(sent)
+			strip(kept.ProtoReflect())
+			if !keep(sent.ProtoReflect(), kept.ProtoReflect()) {
+				return // the sample has another member of a oneof
+			}
+		}
+		fields(method.Input(), "", false, map[protoreflect.FullName]bool{}, func(field protoreflect.FieldDescriptor, path string, inList bool) {
+			if inList || field.IsList() || isSecret(field) || strings.Contains(path, ".ctx.") || field.Message() != nil && !steers(field) {
+				return
+			}
+			answer := proto.Clone(sent)
+			strip(answer.ProtoReflect())
+			at := answer.ProtoReflect()
+			for name := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {
+				one := at.Descriptor().Fields().ByName(protoreflect.Name(name))
+				if one != field {
+					if !at.Has(one) {
+						return // another member of a oneof
+					}
+					at = at.Mutable(one).Message()
+				}
+			}
+			if !at.Has(field) {
+				return
+			}
+			at.Clear(field)
+			_, err := replaced(sent, public(answer))
+			if steers(field) && err == nil {
+				t.Errorf("%s: without %s, which steers a secret, an answer is taken", method.FullName(), path)
+			}
+			if !steers(field) && err != nil {
+				t.Errorf("%s: without %s: %v", method.FullName(), path, err)
+			}
+			if !steers(field) && somewhere.MatchString(string(field.Name())) && path != ".user.id" { // that of a new one
+				t.Errorf("%s: %s sounds as if it said where a secret goes, and does not (writ.policy.v1.steers)", method.FullName(), path)
+			}
+			if steers(field) {
+				held++
+			} else {
+				free++
+			}
+		})
+	})
+	if held < 30 || free < 30 {
+		t.Errorf("%d fields were held fast, and %d were not", held, free)
 	}
 }

@@ -126,7 +126,7 @@ type preparing struct {
 
 func (p *preparing) table(stamp string) *Table {
 	t := &Table{stamp: stamp, around: map[string]*policy.Around{}, functions: map[string]*Run{}, events: map[string]*Run{}}
-	for _, method := range p.engine.Operations.Methods() {
+	for _, method := range p.engine.Operations.ExtensibleMethods() {
 		service, _, _ := strings.Cut(method[1:], "/")
 		before := p.first("request."+method, "request."+service, "request")
 		after := p.first("response."+method, "response."+service, "response")
@@ -170,7 +170,8 @@ func (p *preparing) first(ids ...string) *Run {
 		}
 		run, made := p.runs[id]
 		if !made {
-			run = &Run{ID: id, Targets: p.expand(id, nil), engine: p.engine}
+			left := MaxTargets
+			run = &Run{ID: id, Targets: p.expand(id, nil, &left), engine: p.engine}
 			p.runs[id] = run
 		}
 		if len(run.Targets) == 0 {
@@ -181,24 +182,36 @@ func (p *preparing) first(ids ...string) *Run {
 	return nil
 }
 
+// MaxTargets is how many targets an execution may call, those of its includes among them.
+const MaxTargets = 200
+
 // maxIncludes is how many includes follow one another, which the contract keeps; below
 // is what led here, as the includes of two reads could make a circle.
 const maxIncludes = 3
 
-// expand returns the targets of an execution, then those of its includes.
-func (p *preparing) expand(id string, below []string) []*webhook.Target {
+// expand returns the targets of an execution, then those of its includes, as many as are
+// left: what was stored before there was a limit is cut off there.
+func (p *preparing) expand(id string, below []string, left *int) []*webhook.Target {
 	row := p.executions[id]
 	if row == nil || len(below) > maxIncludes || slices.Contains(below, id) {
 		return nil
 	}
 	var all []*webhook.Target
 	for _, target := range row.Targets {
-		if t := p.targets[target]; t != nil {
+		if t := p.targets[target]; t != nil && *left > 0 {
 			all = append(all, t)
+			*left--
 		}
 	}
 	for _, include := range row.Includes {
-		all = append(all, p.expand(include, append(below, id))...)
+		if *left <= 0 {
+			break
+		}
+		found := p.expand(include, append(below, id), left)
+		if len(found) == 0 {
+			*left-- // looking is work too
+		}
+		all = append(all, found...)
 	}
 	return all
 }

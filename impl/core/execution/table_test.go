@@ -114,3 +114,34 @@ func TestIncludesExpandInTheirPlace(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestREL020_WhatIsStoredCallsNoMoreTargetsThanMay prepares includes that come to a million
+// targets, and includes of a million executions without any.
+func TestREL020_WhatIsStoredCallsNoMoreTargetsThanMay(t *testing.T) {
+	t.Parallel()
+	ids, includes := []string{"event.user.removed"}, map[string][]string{}
+	level := ids
+	for depth := range 3 {
+		var below []string
+		for i := range 100 {
+			below = append(below, fmt.Sprintf("event.l%d.%d", depth, i))
+		}
+		for _, id := range level {
+			includes[id] = below
+		}
+		ids, level = append(ids, below...), below
+	}
+	p := prepared(t, includes, ids...)
+	if got := len(p.Event("user.removed").Targets); got != MaxTargets {
+		t.Errorf("%d targets are called, want %d", got, MaxTargets)
+	}
+	operations, _ := policy.NewOperations(actionv3.ServiceActions_ServiceDesc.ServiceName)
+	empty := &preparing{engine: &Engine{Config: Config{Operations: operations}}, executions: map[string]*db.AllExecutionsRow{}}
+	for _, id := range ids {
+		empty.executions[id] = &db.AllExecutionsRow{ID: id, Includes: includes[id]}
+	}
+	left := MaxTargets
+	if got := empty.expand("event.user.removed", nil, &left); len(got) > 0 || left > 0 || left < -maxIncludes-1 {
+		t.Errorf("%d targets, and %d steps are left of %d", len(got), left, MaxTargets)
+	}
+}

@@ -39,10 +39,12 @@ type visitor struct {
 // least, is kept from each tenant for the others; so a gate has two.
 func New(places, waiting int) *Gate {
 	places = max(places, 2)
-	return &Gate{
-		mostRunning: places - max(places/4, 1), mostWaiting: waiting, free: places,
-		running: map[string]int{}, waiting: map[string][]*visitor{},
-	}
+	return NewShares(places, places-max(places/4, 1), waiting)
+}
+
+// NewShares returns a Gate of which one tenant has so many places at most.
+func NewShares(places, most, waiting int) *Gate {
+	return &Gate{mostRunning: most, mostWaiting: waiting, free: places, running: map[string]int{}, waiting: map[string][]*visitor{}}
 }
 
 // Try takes a place if the tenant has not to wait for one; Leave gives it back.

@@ -9,17 +9,22 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
 
 // Limits of what is posted (SEC-254).
 const (
-	maxAnswer    = 20 << 20
+	maxAnswer    = 4 << 20
 	maxRedirects = 5
-	// Of answers longer than shortAnswer so many are read at a time: they stay in memory.
+	// Of answers longer than shortAnswer so many are in memory at a time, of one tenant so
+	// many of these, and so many more wait. The rest of one arrives in so much time.
 	shortAnswer = 256 << 10
 	longAtOnce  = 12
+	longOfOne   = 3
+	longWaiting = 100
+	longTime    = 10 * time.Second
 	// maxPools is how many addresses connections are kept to; those that were used
 	// longest ago make room.
 	maxPools     = 1000
@@ -32,6 +37,17 @@ type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
+
+	release func()
+}
+
+// Release says that the body is used no more: a long one has a place in memory, and others
+// wait for it. It can be called again, and on nil.
+func (a *Answer) Release() {
+	if a != nil && a.release != nil {
+		a.release()
+		a.release = nil
+	}
 }
 
 // RetryAfter returns how long the other side asks to be left alone, 0 when it does not. The
@@ -51,8 +67,8 @@ func (a *Answer) RetryAfter(now time.Time) time.Duration {
 var ErrTooLong = fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
 
 // Post posts a body and reads the answer, whatever its status is, but keeps no more than
-// so many bytes of it. Connections are kept
-// for the pool of that name and used for nothing else. Redirects that keep the method are
+// so many bytes of it; more than 256 KiB until Release. Connections are kept for the pool of
+// that name and used for nothing else; up to its slash it names the tenant. Redirects that keep the method are
 // followed, a few of them, and never from https to http; each address is judged like the
 // first (SEC-253). 303 and 300 are answers. ctx ends all of it.
 func (c *Client) Post(ctx context.Context, pool, address string, header http.Header, body []byte, keep int) (*Answer, error) {
@@ -64,7 +80,7 @@ func (c *Client) Post(ctx context.Context, pool, address string, header http.Hea
 		switch response.StatusCode {
 		case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		default:
-			return c.read(ctx, response, keep)
+			return c.read(ctx, pool, response, keep)
 		}
 		next, err := response.Location()
 		response.Body.Close()
@@ -87,7 +103,7 @@ func (c *Client) PostOnce(ctx context.Context, pool, address string, header http
 	if err != nil {
 		return nil, err
 	}
-	return c.read(ctx, response, keep)
+	return c.read(ctx, pool, response, keep)
 }
 
 func (c *Client) post(ctx context.Context, pool, address string, header http.Header, body []byte) (*http.Response, error) {
@@ -107,7 +123,7 @@ func (c *Client) post(ctx context.Context, pool, address string, header http.Hea
 }
 
 // read reads an answer to its end, which is an error if that is too far.
-func (c *Client) read(ctx context.Context, response *http.Response, keep int) (*Answer, error) {
+func (c *Client) read(ctx context.Context, pool string, response *http.Response, keep int) (*Answer, error) {
 	defer response.Body.Close()
 	answer := &Answer{Status: response.StatusCode, Header: response.Header}
 	body := io.LimitReader(response.Body, maxAnswer+1)
@@ -115,12 +131,13 @@ func (c *Client) read(ctx context.Context, response *http.Response, keep int) (*
 	var err error
 	answer.Body, err = io.ReadAll(io.LimitReader(body, int64(min(keep, shortAnswer))))
 	if err == nil && len(answer.Body) == shortAnswer && keep > shortAnswer {
-		select {
-		case c.long <- struct{}{}:
-			defer func() { <-c.long }()
-		case <-ctx.Done():
-			return answer, ctx.Err()
+		tenant, _, _ := strings.Cut(pool, "/")
+		if err := c.long.Enter(ctx, tenant); err != nil {
+			return answer, err
 		}
+		answer.release = func() { c.long.Leave(tenant) }
+		late := time.AfterFunc(longTime, func() { response.Body.Close() })
+		defer late.Stop()
 		var rest []byte
 		rest, err = io.ReadAll(io.LimitReader(body, int64(keep-shortAnswer)))
 		answer.Body = append(answer.Body, rest...)
@@ -130,6 +147,12 @@ func (c *Client) read(ctx context.Context, response *http.Response, keep int) (*
 	}
 	if end, ok := body.(*io.LimitedReader); err == nil && ok && end.N <= 0 {
 		err = ErrTooLong
+	}
+	if err != nil {
+		answer.Release()
+		if len(answer.Body) > shortAnswer {
+			answer.Body = bytes.Clone(answer.Body[:shortAnswer])
+		}
 	}
 	return answer, plain(err)
 }

@@ -34,22 +34,40 @@ type Around struct {
 }
 
 // SkipHeader is what owners of an instance send, with the value true, to change the
-// executions that keep them out.
+// executions that keep them out, and who runs the system to act in spite of them.
 const SkipHeader = "writ-skip-executions"
 
-// around returns what runs around a call, nil when that is nothing.
+// around returns what runs around a call, nil when that is nothing: what the instance has
+// called that the call is about, whatever host it came to. Calls about the system are
+// nobody's to be told of, or to change.
 func (c *Chain) around(ctx context.Context, call *Call) (*Around, error) {
-	around, err := c.Executions.Find(ctx, call.Instance.ID, call.Operation.Method)
-	if around == nil || err != nil || !call.request.SkipExecutions || !call.Operation.skippable || !call.Caller.owns(call.Instance) {
+	if call.mayBeOfSystem() {
+		return nil, nil
+	}
+	around, err := c.Executions.Find(ctx, call.Context.InstanceID, call.Operation.Method)
+	if around == nil || err != nil || !call.request.SkipExecutions || !call.Caller.skips(call) {
 		return around, err
 	}
 	return nil, c.Executions.Skipped(context.WithValue(ctx, callKey{}, call), call)
 }
 
-// owns reports whether the caller holds IAM_OWNER on the instance.
-func (c *Caller) owns(instance *Instance) bool {
+// mayBeOfSystem reports whether a call is about the system, as far as is known before the
+// method reads what it is about: a call about an object that contexts inherit is, unless it
+// names a context, when the caller may do this to what is the system's (Sees).
+func (c *Call) mayBeOfSystem() bool {
+	return c.Context.InstanceID == "" || c.Operation.inherits && !c.Context.Named && c.Holds(c.Operation.Permission, Place{})
+}
+
+// MaySkip reports whether the caller may leave out what runs around the call.
+func (c *Call) MaySkip() bool { return c.Caller.skips(c) }
+
+// skips reports whether the caller may leave out what runs around a call: who owns the
+// instance in services that say so, who holds roles of the system everywhere.
+func (c *Caller) skips(call *Call) bool {
 	return c.root || slices.ContainsFunc(c.grants, func(g grant) bool {
-		return g.level == policyv1.Level_LEVEL_INSTANCE && c.InstanceID == instance.ID && slices.Contains(g.roles, "IAM_OWNER")
+		return g.level == policyv1.Level_LEVEL_SYSTEM ||
+			call.Operation.skippable && g.level == policyv1.Level_LEVEL_INSTANCE && g.objectID == call.Context.InstanceID &&
+				c.InstanceID == call.Context.InstanceID && slices.Contains(g.roles, "IAM_OWNER")
 	})
 }
 
@@ -71,7 +89,7 @@ func (c *Chain) runAround(ctx context.Context, call *Call, around *Around, req p
 		limited, cancel := context.WithTimeout(ctx, CallTimeout)
 		again, err := c.admit(limited, changed, method)
 		cancel()
-		if err == nil && (again.Caller.UserID != call.Caller.UserID || again.Context != call.Context) {
+		if err == nil && (again.Caller.UserID != call.Caller.UserID || again.Context != call.Context || again.mayBeOfSystem()) {
 			err = errOtherContext
 		}
 		if err != nil {

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"crypto/sha256"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,10 @@ type Caller struct {
 	// within is the organization outside of which the caller has no rights: that of an
 	// application which nobody trusts with more. "" is none.
 	within string
+	// withheld are the grants that the caller would have by another application.
+	withheld []grant
+	// handed are the roles that count there, each as role@object; nil: all of the user.
+	handed []string
 }
 
 // Identity is whom an access token of the OpenID provider is about.
@@ -37,7 +42,13 @@ type Identity struct {
 	// Within is the organization of the application that the token was issued to, unless
 	// that is trusted: rights elsewhere are none (SEC-235).
 	Within string
+	// Handed are the roles that the user handed over to the application, each as role@object;
+	// nil are all of theirs.
+	Handed []string
 }
+
+// Audience is that of access tokens for the resource API.
+const Audience = "urn:service:iam:org:project:id:service"
 
 // TokenPrefix marks personal access tokens, for secret scanners.
 const TokenPrefix = "writ_pat_"
@@ -102,7 +113,7 @@ func (c *Chain) loadUser(ctx context.Context, instance *Instance, host, token st
 	if identity.System != nil {
 		return &Caller{UserID: identity.UserID, expires: &identity.Expires, grants: []grant{{policyv1.Level_LEVEL_SYSTEM, "", identity.System}}}, nil
 	}
-	caller := &Caller{UserID: identity.UserID, OrgID: identity.OrgID, InstanceID: instance.ID, expires: &identity.Expires, acting: identity.Acting, within: identity.Within}
+	caller := &Caller{UserID: identity.UserID, OrgID: identity.OrgID, InstanceID: instance.ID, expires: &identity.Expires, acting: identity.Acting, within: identity.Within, handed: identity.Handed}
 	return caller, c.loadGrants(ctx, caller)
 }
 
@@ -110,10 +121,24 @@ func (c *Chain) loadUser(ctx context.Context, instance *Instance, host, token st
 func (c *Chain) loadGrants(ctx context.Context, caller *Caller) error {
 	memberships, err := db.New().MembershipPlaces(ctx, c.DB.Pool, db.MembershipPlacesParams{InstanceID: caller.InstanceID, UserID: caller.UserID})
 	for _, m := range memberships {
+		held := &caller.grants
 		if caller.within != "" && m.OrgID != caller.within {
-			continue
+			held = &caller.withheld
 		}
-		caller.grants = append(caller.grants, grant{policyv1.Level(m.Level), m.ObjectID, m.Roles})
+		roles := m.Roles
+		if held == &caller.grants && caller.handed != nil {
+			kept, others := []string{}, []string{}
+			for _, name := range roles {
+				if slices.Contains(caller.handed, name+"@"+m.ObjectID) {
+					kept = append(kept, name)
+				} else {
+					others = append(others, name)
+				}
+			}
+			caller.withheld = append(caller.withheld, grant{policyv1.Level(m.Level), m.ObjectID, others})
+			roles = kept
+		}
+		*held = append(*held, grant{policyv1.Level(m.Level), m.ObjectID, roles})
 	}
 	return err
 }

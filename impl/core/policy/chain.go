@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -295,10 +296,13 @@ func (c *Chain) admit(ctx context.Context, req proto.Message, method string) (*C
 	return call, c.permit(call)
 }
 
-// denied is the refusal of callers without the permission; who might have it by another
-// application learns that.
-func (c *Caller) denied(op *Operation) error {
-	if c.within == "" {
+// denied is the refusal of callers without the permission at a place; who has it, but not by
+// this application, learns that.
+func (c *Caller) denied(roles *Roles, op *Operation, at Place) error {
+	trusted := slices.ContainsFunc(c.withheld, func(g grant) bool {
+		return roles.grants(g.roles, op.Permission) && (op.reach == policyv1.Reach_REACH_OBJECT || g.covers(at))
+	})
+	if !trusted && (!op.self || c.isHome()) {
 		return op.Denied()
 	}
 	return fault.New(fault.PermissionDenied, "APP_NOT_TRUSTED",
@@ -318,7 +322,7 @@ func (c *Chain) permit(call *Call) error {
 	}
 	if op.reach != policyv1.Reach_REACH_OBJECT {
 		call.scope = &Scope{All: true}
-		if op.Permission == "" && (call.Caller.within == "" || call.Caller.within == at.OrgID) || call.Caller.may(c.Roles, op.Permission, at) {
+		if op.Permission == "" || call.Caller.may(c.Roles, op.Permission, at) { // without one it needs no trust either
 			return nil
 		}
 	} else {
@@ -329,7 +333,7 @@ func (c *Chain) permit(call *Call) error {
 			return nil
 		}
 	}
-	return call.Caller.denied(op)
+	return call.Caller.denied(c.Roles, op, at)
 }
 
 // EnterPublic waits for a place among the requests to the OpenID provider; leave

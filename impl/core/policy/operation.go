@@ -31,6 +31,9 @@ type Operations struct {
 	byMethod map[string]*Operation
 	methods  []string // sorted
 	services []string // sorted
+
+	// Those that executions can run around: not what is of the system alone.
+	extensibleMethods, extensibleServices []string
 }
 
 // NewOperations reads the operations of the named services from their
@@ -58,9 +61,16 @@ func NewOperations(services ...string) (*Operations, error) {
 				skippable: skippable,
 			}
 			o.methods = append(o.methods, full)
+			if !o.byMethod[full].ofSystem() {
+				o.extensibleMethods = append(o.extensibleMethods, full)
+				o.extensibleServices = append(o.extensibleServices, name)
+			}
 		}
 	}
 	slices.Sort(o.methods)
+	slices.Sort(o.extensibleMethods)
+	slices.Sort(o.extensibleServices)
+	o.extensibleServices = slices.Compact(o.extensibleServices)
 	return o, nil
 }
 
@@ -72,6 +82,21 @@ func (o *Operations) Services() []string { return slices.Clone(o.services) }
 
 // Find returns the operation of a method, or nil.
 func (o *Operations) Find(method string) *Operation { return o.byMethod[method] }
+
+// ExtensibleMethods returns the methods that executions can run around, sorted: all but
+// those of the system, of which no tenant is told and which none changes.
+func (o *Operations) ExtensibleMethods() []string { return slices.Clone(o.extensibleMethods) }
+
+// ExtensibleServices returns the services with such methods, sorted.
+func (o *Operations) ExtensibleServices() []string { return slices.Clone(o.extensibleServices) }
+
+// IsExtensible reports whether executions can run around a method, or around methods of a
+// service, of that name.
+func (o *Operations) IsExtensible(name string) bool {
+	_, method := slices.BinarySearch(o.extensibleMethods, name)
+	_, service := slices.BinarySearch(o.extensibleServices, name)
+	return method || service
+}
 
 // HasService reports whether a service of that name is served.
 func (o *Operations) HasService(name string) bool {
@@ -100,9 +125,10 @@ func (o *Operation) Denied() error {
 	return fault.New(fault.PermissionDenied, "PERMISSION_DENIED", "the caller lacks the permission %s in this context", o.Permission)
 }
 
-// ofSystem reports whether the operation belongs to the system API.
+// ofSystem reports whether the operation applies to the system alone. The generation holds
+// the levels of the contract to what requests can select.
 func (o *Operation) ofSystem() bool {
-	return len(o.levels) > 0 && o.levels[0] == policyv1.Level_LEVEL_SYSTEM
+	return len(o.levels) == 1 && o.levels[0] == policyv1.Level_LEVEL_SYSTEM
 }
 
 // featureNames are the names of features as the feature API spells them, for

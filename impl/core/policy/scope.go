@@ -92,7 +92,7 @@ type Scope struct {
 
 // scope returns where the caller holds the permission on an instance.
 func (c *Caller) scope(roles *Roles, op *Operation, instanceID string) *Scope {
-	if op.Permission == "" && !op.self && c.within == "" || c.may(roles, op.Permission, Place{InstanceID: instanceID}) {
+	if op.Permission == "" && !op.self || c.may(roles, op.Permission, Place{InstanceID: instanceID}) {
 		return &Scope{All: true}
 	}
 	s := &Scope{}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
@@ -97,9 +96,15 @@ func (v *Validator) Check(request proto.Message) error {
 	return v.check(request, SearchLimits{}.OrDefault())
 }
 
+// maxExplained is how many parts a request may have of which all rules are told that it
+// breaks; of one with more it is the first. Who has no permission yet could have a megabyte
+// of two letters each explained.
+const maxExplained = 2000
+
 // check is Check with other limits than those of the contract.
 func (v *Validator) check(request proto.Message, limits SearchLimits) error {
-	if refusal := checkWire(request.ProtoReflect(), ""); refusal != nil {
+	parts, refusal := checkWire(request.ProtoReflect())
+	if refusal != nil {
 		return refusal
 	}
 	if search, ok := request.(interface{ GetQuery() *object.ListQuery }); ok && limits.Max != contractLimit && search.GetQuery().GetLimit() > 0 {
@@ -110,7 +115,11 @@ func (v *Validator) check(request proto.Message, limits SearchLimits) error {
 		search.GetQuery().Limit = 0 // the contract has less to say about it
 		defer func() { search.GetQuery().Limit = limit }()
 	}
-	err := v.rules.Validate(request)
+	var options []protovalidate.ValidationOption
+	if parts > maxExplained {
+		options = append(options, protovalidate.WithFailFast())
+	}
+	err := v.rules.Validate(request, options...)
 	if err == nil {
 		return nil
 	}
@@ -118,7 +127,7 @@ func (v *Validator) check(request proto.Message, limits SearchLimits) error {
 	if !ok {
 		return err
 	}
-	refusal := &fault.Error{Kind: fault.InvalidArgument, Reason: "INVALID_FIELD"}
+	refusal = &fault.Error{Kind: fault.InvalidArgument, Reason: "INVALID_FIELD"}
 	for _, violation := range violations.Violations {
 		field := jsonPath(violation.Proto.GetField().GetElements(), request.ProtoReflect().Descriptor())
 		refusal.Fields = append(refusal.Fields, fault.Violation{Field: field, Description: violation.Proto.GetMessage()})
@@ -154,58 +163,6 @@ func marked(number protowire.Number, value []byte) *fault.Error {
 	return nil
 }
 
-// checkWire walks what is set in m.
-func checkWire(m protoreflect.Message, path string) *fault.Error {
-	if unknown := m.GetUnknown(); len(unknown) > 0 {
-		number, _, n := protowire.ConsumeTag(unknown)
-		if refusal := marked(number, unknown[n:]); refusal != nil {
-			return refusal
-		}
-		return fault.Invalid("UNKNOWN_FIELD", path, "the message has no field number %d", number)
-	}
-	var refusal *fault.Error
-	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
-		switch {
-		case field.IsMap():
-			value.Map().Range(func(key protoreflect.MapKey, value protoreflect.Value) bool {
-				refusal = checkValue(field.MapValue(), value, join(path, field)+"["+key.String()+"]")
-				return refusal == nil
-			})
-		case field.IsList():
-			list := value.List()
-			for i := 0; i < list.Len() && refusal == nil; i++ {
-				if field.Kind() == protoreflect.StringKind || field.Message() != nil {
-					refusal = checkValue(field, list.Get(i), fmt.Sprintf("%s[%d]", join(path, field), i))
-				}
-			}
-		case field.Kind() == protoreflect.StringKind:
-			if text := value.String(); strings.IndexByte(text, 0) >= 0 || !utf8.ValidString(text) {
-				refusal = checkValue(field, value, join(path, field))
-			}
-		case field.Message() != nil:
-			refusal = checkValue(field, value, join(path, field))
-		}
-		return refusal == nil
-	})
-	return refusal
-}
-
-func checkValue(field protoreflect.FieldDescriptor, value protoreflect.Value, path string) *fault.Error {
-	if field.Message() != nil {
-		return checkWire(value.Message(), path)
-	}
-	if field.Kind() != protoreflect.StringKind {
-		return nil
-	}
-	switch text := value.String(); {
-	case strings.IndexByte(text, 0) >= 0:
-		return fault.Invalid("INVALID_TEXT", path, "must not contain NUL")
-	case !utf8.ValidString(text): // from a path or query; the decoders refuse it
-		return fault.Invalid("INVALID_UTF8", path, "must be UTF-8")
-	}
-	return nil
-}
-
 // Malformed is the refusal of a message that could not be decoded.
 func Malformed(reason string) *fault.Error {
 	return fault.Invalid("MALFORMED_REQUEST", "", "the request cannot be decoded: %s", reason)
@@ -217,11 +174,4 @@ const MaxRequestBytes = 1 << 20
 // TooLarge is the refusal of a request longer than MaxRequestBytes.
 func TooLarge() *fault.Error {
 	return fault.New(fault.TooLarge, "REQUEST_TOO_LARGE", "a request may have at most %d bytes", MaxRequestBytes)
-}
-
-func join(path string, field protoreflect.FieldDescriptor) string {
-	if path == "" {
-		return field.JSONName()
-	}
-	return path + "." + field.JSONName()
 }

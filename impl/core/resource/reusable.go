@@ -25,12 +25,21 @@ type Reusable[R any, M Model[R]] struct {
 	table  *Table[R, M]
 	policy func(*R) *object.StatePolicy // where it is defined
 	said   func(object.StatePolicy) event.Payload
+	// alternatives reports whether a context uses one of the rows at a time.
+	alternatives bool
 }
 
 // NewReusable returns the table of a model. policy is the column with the policy of the
 // context that defines a row, said makes the event of what another one says of it.
 func NewReusable[R any, M Model[R]](env Env, model M, refusals Refusals, policy func(*R) *object.StatePolicy, said func(object.StatePolicy) event.Payload) *Reusable[R, M] {
-	return &Reusable[R, M]{New(env, model, refusals), policy, said}
+	return &Reusable[R, M]{New(env, model, refusals), policy, said, false}
+}
+
+// Alternatives has contexts use one of the rows at a time: that an instance uses another one is
+// no word against this one, so an organization may choose it (is_effective names these tables).
+func (t *Reusable[R, M]) Alternatives() *Reusable[R, M] {
+	t.alternatives = true
+	return t
 }
 
 // In returns the table within a transaction.
@@ -141,7 +150,8 @@ func definedIn(at policy.Place, in policy.Context) bool {
 func (t *Reusable[R, M]) walk(row *R, view *View, words []db.StatePolicy) {
 	head := t.table.model.Head(row)
 	view.Policy = *t.policy(row)
-	active, ended := view.Policy != object.StatePolicy_STATE_POLICY_DEACTIVATE, false
+	active := view.Policy != object.StatePolicy_STATE_POLICY_DEACTIVATE
+	ended := !active && head.Place.InstanceID != "" && !t.alternatives // what an instance has put off stays off below it
 	for _, at := range downTo(view.in, head.Place) {
 		above, _ := at.Above()
 		view.Parent = &object.Parent{Parent: above.Owner(), State: state(active)}

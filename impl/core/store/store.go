@@ -179,9 +179,15 @@ func (db *DB) InTx(ctx context.Context, fn func(pgx.Tx) error) error {
 	if outer := db.tx; outer != nil { // a savepoint: the outer one commits and retries
 		return pgx.BeginFunc(ctx, outer, fn)
 	}
+	return Retry(ctx, func() error { return db.inTx(ctx, fn) })
+}
+
+// Retry does what is all or nothing, again when PostgreSQL has aborted it for a conflict
+// (InTx): a transaction, or a statement that is one.
+func Retry(ctx context.Context, do func() error) error {
 	const attempts = 5
 	for attempt := 1; ; attempt++ {
-		err := db.inTx(ctx, fn)
+		err := do()
 		if attempt == attempts || !isConflict(err) {
 			return err
 		}

@@ -13,7 +13,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -23,6 +22,7 @@ import (
 
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
 	"github.com/writ-id/writ/impl/core/outgoing"
+	"github.com/writ-id/writ/impl/core/wire"
 )
 
 // Target is what is called.
@@ -54,6 +54,9 @@ type Message struct {
 	// Traceparent is where the call stands in a trace (W3C Trace Context).
 	Traceparent string
 	Body        []byte
+	// Keep is how much is kept of an answer that counts itself; 0 is what it may forward, and
+	// what people look at.
+	Keep int
 }
 
 // Answer is what came of a call.
@@ -64,6 +67,15 @@ type Answer struct {
 	Body   []byte
 	// RetryAfter is how long the target asks to be left alone, 0 when it does not.
 	RetryAfter time.Duration
+
+	got *outgoing.Answer
+}
+
+// Release says that the body is used no more (outgoing.Answer).
+func (a *Answer) Release() {
+	if a != nil {
+		a.got.Release()
+	}
 }
 
 // Caller calls targets. It is safe for concurrent use.
@@ -72,8 +84,7 @@ type Caller struct {
 	Now func() time.Time
 }
 
-// maxKept is how much is kept of an answer that does not count itself: what it may forward,
-// and what people look at.
+// maxKept is how much is kept of an answer unless the message says more.
 const maxKept = 16 << 10
 
 // ErrNoKey is the error of a target that has no key to sign with.
@@ -106,14 +117,10 @@ func (c *Caller) Call(ctx context.Context, t *Target, m *Message) (*Answer, erro
 	defer cancel()
 	sent := header.Clone()
 	sent["Webhook-Signature"] = []string{signature}
-	keep := maxKept
-	if t.Answers {
-		keep = math.MaxInt
-	}
-	got, err := c.Out.Post(ctx, t.InstanceID+"/"+t.ID, t.URL, sent, m.Body, keep)
+	got, err := c.Out.Post(ctx, t.InstanceID+"/"+t.ID, t.URL, sent, m.Body, max(m.Keep, maxKept))
 	answer.Took = time.Since(begin)
 	if got != nil {
-		answer.Status, answer.Body, answer.RetryAfter = got.Status, got.Body, got.RetryAfter(begin)
+		answer.got, answer.Status, answer.Body, answer.RetryAfter = got, got.Status, got.Body, got.RetryAfter(begin)
 	}
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = fmt.Errorf("no answer within %s", t.Timeout)
@@ -189,7 +196,7 @@ func (a *Answer) forwarded() *actionv3.ForwardedError {
 		return nil
 	}
 	e := &actionv3.ForwardedError{}
-	err := protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(a.Body, e)
+	err := wire.UnmarshalJSON(a.Body, e, protojson.UnmarshalOptions{DiscardUnknown: true})
 	if err != nil || e.GetForwardedStatusCode() == 0 && e.GetForwardedErrorMessage() == "" {
 		return nil
 	}

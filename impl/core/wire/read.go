@@ -50,9 +50,6 @@ type step struct {
 	index int
 }
 
-// maxDepth bounds how deep objects and arrays nest (SEC-291).
-const maxDepth = 64
-
 // NewReader returns a reader of a text that is called root in refusals.
 func NewReader(data []byte, root string) *Reader {
 	return &Reader{data: data, root: root, err: checkShape(data)}
@@ -75,8 +72,8 @@ func checkShape(data []byte) error {
 			}
 		case c == '{' || c == '[':
 			empty = false
-			if depth++; depth > maxDepth {
-				return &Refusal{Reason: "TOO_DEEP", Field: "", Description: fmt.Sprintf("the body nests deeper than %d", maxDepth)}
+			if depth++; depth > MaxDepth {
+				return TooDeep()
 			}
 		case c == '}' || c == ']':
 			depth--

@@ -83,7 +83,11 @@ func (s *Reader) readJWT(ctx context.Context, at endpoint.Site, text string) (*t
 	t := &tokenv1.AccessToken{
 		Id: id, UserId: user, ClientId: clientID, Audience: audience, IssuedAt: begins.Unix(), ExpiresAt: ends.Unix(), Actor: jwt.Claims["act"],
 	}
-	t.GrantId, _, _ = subject.Source(id)
+	grantID, _, generation := subject.Source(id)
+	if grantID == "" && generation == nil { // nothing would end it
+		return nil, token.ErrInvalid
+	}
+	t.GrantId = grantID
 	t.Origins = jwt.Claims.Texts(claims.Origins)
 	scopes, _ := jwt.Claims.Text("scope")
 	t.Scopes = strings.Fields(scopes)

@@ -8,13 +8,17 @@ import (
 
 	"github.com/writ-id/writ/impl/core/signing"
 	"github.com/writ-id/writ/impl/core/token"
+	"github.com/writ-id/writ/impl/oidc/claims"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
 )
 
-// Hint is an ID token that was issued here, however long ago.
+// Hint is an ID token that was issued here, however long ago, and whatever has ended
+// since: it names a user, and proves nothing.
 type Hint struct {
-	UserID, ClientID, SessionID string
-	ID                          string // of the token of a service user
+	UserID, SessionID string
+	ClientID          string   // "" of a service user's own
+	ID                string   // says what the token came from (subject.Source); "" of a release before
+	Origins           []string // what was exchanged for it
 
 	Ends     time.Time
 	AuthTime int64
@@ -46,11 +50,12 @@ func (s *Reader) ReadHint(ctx context.Context, at endpoint.Site, text string) (*
 	found.ClientID, _ = jwt.Claims.Text("azp")
 	found.Ends, _ = jwt.Claims.Time("exp")
 	found.ID, _ = jwt.Claims.Text("jti")
+	found.Origins = jwt.Claims.Texts(claims.Origins)
 	if at, ok := jwt.Claims.Time("auth_time"); ok {
 		found.AuthTime = at.Unix()
 	}
 	found.AMR, found.Actor = jwt.Claims.Texts("amr"), jwt.Claims["act"]
-	if found.UserID == "" || !slices.Contains(jwt.Claims.Texts("aud"), found.ClientID) {
+	if found.UserID == "" || found.ClientID != "" && !slices.Contains(jwt.Claims.Texts("aud"), found.ClientID) {
 		return nil, nil
 	}
 	return found, nil

@@ -115,7 +115,7 @@ func (e *Endpoint) Finish(w http.ResponseWriter, r *http.Request, instance *poli
 	}
 	err := e.read(r.Context(), a)
 	if err == nil {
-		err = e.complete(w, r, a, session)
+		err = e.complete(w, r, a, flow, session)
 	}
 	if err != nil {
 		e.fail(w, r, a, err)

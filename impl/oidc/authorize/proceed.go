@@ -8,9 +8,12 @@ import (
 
 	"github.com/writ-id/writ/gen/oauth"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
+	"github.com/writ-id/writ/impl/oidc/form"
 	"github.com/writ-id/writ/impl/oidc/issue"
 	"github.com/writ-id/writ/impl/oidc/login"
+	"github.com/writ-id/writ/impl/oidc/scope"
 	"github.com/writ-id/writ/impl/oidc/subject"
 )
 
@@ -44,16 +47,15 @@ func (e *Endpoint) proceed(w http.ResponseWriter, r *http.Request, a *authorizat
 	ask := a.asks(PromptLogin) || a.asks(PromptSelect) || a.asks(PromptCreate)
 	switch {
 	case len(fits) == 1 && !ask:
-		return e.complete(w, r, a, &fits[0])
+		return e.complete(w, r, a, nil, &fits[0])
 	case a.asks(PromptNone) && len(fits) > 1:
 		return endpoint.Refuse(oauth.InteractionRequired, "the user has to choose an account")
 	case a.asks(PromptNone):
 		return errSignIn
 	}
-	flow := &tokenv1.Flow{
-		StartedAt: a.at.Now.Unix(), Request: encode(a.req), AppName: a.client.Name, LoginHint: a.req.LoginHint, Language: a.req.UiLocales,
-		Fresh: a.asks(PromptLogin), OrgId: a.scopes.Org, Choose: a.asks(PromptSelect) || len(sessions) > 1, Create: a.asks(PromptCreate), UserId: expected, IdpId: a.scopes.IDP,
-	}
+	flow := e.flow(a)
+	flow.Fresh, flow.Choose, flow.Create = a.asks(PromptLogin), a.asks(PromptSelect) || len(sessions) > 1, a.asks(PromptCreate)
+	flow.UserId, flow.IdpId = expected, a.scopes.IDP
 	if !since.IsZero() {
 		flow.NotBefore = since.Unix()
 	}
@@ -72,8 +74,16 @@ func (e *Endpoint) proceed(w http.ResponseWriter, r *http.Request, a *authorizat
 	return nil
 }
 
-// complete answers with what the client asked for, about the user of a session.
-func (e *Endpoint) complete(w http.ResponseWriter, r *http.Request, a *authorization, session *login.Session) error {
+// flow is what the pages get of a request.
+func (e *Endpoint) flow(a *authorization) *tokenv1.Flow {
+	return &tokenv1.Flow{
+		StartedAt: a.at.Now.Unix(), Request: encode(a.req), AppName: a.client.Name, LoginHint: a.req.LoginHint, Language: a.req.UiLocales, OrgId: a.scopes.Org,
+	}
+}
+
+// complete answers with what the client asked for, about the user of a session, or asks the
+// user for what the application wants first; flow is nil before there were pages.
+func (e *Endpoint) complete(w http.ResponseWriter, r *http.Request, a *authorization, flow *tokenv1.Flow, session *login.Session) error {
 	ctx := r.Context()
 	if may, err := e.Clients.Admits(ctx, a.client, session.UserID, session.OrgID); err != nil || !may {
 		return endpoint.OrElse(err, endpoint.Refuse(oauth.AccessDenied, "the user may not use the application"))
@@ -96,10 +106,63 @@ func (e *Endpoint) complete(w http.ResponseWriter, r *http.Request, a *authoriza
 	if len(a.claims.ACRs) > 0 && !slices.Contains(a.claims.ACRs, issue.ACR(session.AMR)) {
 		return endpoint.Refuse(oauth.AccessDenied, "the user did not authenticate in the way that claims asks for")
 	}
+	asked, err := e.asks(ctx, a, session)
+	if err != nil {
+		return err
+	}
+	if asked != nil {
+		if a.asks(PromptNone) { // Core, section 3.1.2.6
+			return endpoint.Refuse(oauth.ConsentRequired, "the user has not let the application act for them at the resource API")
+		}
+		if flow == nil {
+			flow = e.flow(a)
+		}
+		e.Pages.AskConsent(w, r, a.at.Instance, flow, session, asked)
+		return nil
+	}
 	if a.req.ResponseType == responseCode {
 		return e.sendCode(w, r, a, session)
 	}
 	return e.sendTokens(w, r, a, session)
+}
+
+// asks returns what the user has to be asked before tokens are for the resource API: whether
+// the application, which nobody trusts, may act for them, with which roles. Nobody gets the
+// rights of others by making a client.
+func (e *Endpoint) asks(ctx context.Context, a *authorization, session *login.Session) (*login.Consent, error) {
+	if !slices.Contains(a.audience(), scope.Platform) {
+		return nil, nil
+	}
+	consent, err := e.Subjects.Consent(ctx, a.at, a.client, session.UserID)
+	if err != nil || consent.Trusted {
+		return nil, err
+	}
+	roles, err := e.Subjects.Handed(ctx, a.at, a.client, session.UserID, consent)
+	if err != nil || consent.Given && !consent.Lacks(roles) && !a.asks(promptConsent) {
+		return nil, err
+	}
+	asked := &login.Consent{AppID: a.client.ID, AppName: a.client.Name}
+	for _, one := range roles {
+		asked.Roles = append(asked.Roles, login.Handed{Name: one.Name, ID: one.String(), Place: one.Place})
+	}
+	return asked, nil
+}
+
+// Asks returns what the user of a flow is asked. It is the Asks of package login.
+func (e *Endpoint) Asks(r *http.Request, instance *policy.Instance, flow *tokenv1.Flow, session *login.Session) (*login.Consent, error) {
+	var req oauth.AuthorizationRequest
+	if err := form.Query(flow.GetRequest(), &req); err != nil {
+		return nil, err
+	}
+	a, err := e.target(r.Context(), e.At(r.Context(), r.Host, instance), &req, nil)
+	if err == nil {
+		err = e.read(r.Context(), a)
+	}
+	if err != nil { // the application has changed: Finish tells
+		return nil, nil //nolint:nilerr // see above
+	}
+	a.prompt = []string{promptConsent} // once begun the page is shown
+	return e.asks(r.Context(), a, session)
 }
 
 // hinted returns the user that a hint names, if it was issued to the client. What is

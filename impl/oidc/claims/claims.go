@@ -1,10 +1,12 @@
 package claims
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/impl/core/wire"
 	"github.com/writ-id/writ/impl/oidc/scope"
 	"github.com/writ-id/writ/impl/oidc/subject"
 )
@@ -15,7 +17,7 @@ const (
 	claimProjectRoles = scope.URN + "org:project:" // + ID + :roles
 )
 
-// Origins is a claim of access tokens: what they were exchanged for.
+// Origins is a claim of access and ID tokens: what they were exchanged for.
 const Origins = scope.URN + "token:origins"
 
 // All adds the claims that scopes, and requests by name, ask for. reader is the
@@ -153,29 +155,59 @@ func addAddress(o *Set, s *subject.Subject) {
 // name too. only, if not empty, are the single roles that were asked for.
 func Roles(o *Set, s *subject.Subject, sc *scope.Set, project string, projects, only []string) {
 	for _, id := range projects {
-		roles := map[string]map[string]string{}
-		for _, grant := range s.Roles {
+		var held []heldRole
+		for i := range s.Roles {
+			grant := &s.Roles[i]
 			if grant.Project != id || len(sc.Orgs) > 0 && !slices.Contains(sc.Orgs, grant.Org) {
 				continue
 			}
+			held = slices.Grow(held, len(grant.Keys))
 			for _, key := range grant.Keys {
-				if len(only) > 0 && !slices.Contains(only, key) {
-					continue
+				if len(only) == 0 || slices.Contains(only, key) {
+					held = append(held, heldRole{key, grant})
 				}
-				if roles[key] == nil {
-					roles[key] = map[string]string{}
-				}
-				roles[key][grant.Org] = grant.Domain
 			}
 		}
-		if len(roles) == 0 {
+		if len(held) == 0 {
 			continue
 		}
+		text := rolesText(held)
 		if id == project {
-			o.Value(claimRoles, roles)
+			o.Raw(claimRoles, text)
 		}
-		o.Value(claimProjectRoles+id+":roles", roles)
+		o.Raw(claimProjectRoles+id+":roles", text)
 	}
+}
+
+// heldRole is a role of a user, and where it was given.
+type heldRole struct {
+	key   string
+	grant *subject.RoleGrant
+}
+
+// rolesText is roles as the claim has them: an object for each, of the organizations where it
+// was given and their domains. A user may have thousands, so it is written in one pass.
+func rolesText(held []heldRole) []byte {
+	slices.SortStableFunc(held, func(a, b heldRole) int {
+		return cmp.Or(strings.Compare(a.key, b.key), strings.Compare(a.grant.Org, b.grant.Org))
+	})
+	text := append(make([]byte, 0, 64*len(held)), '{')
+	for i, one := range held {
+		switch {
+		case i > 0 && held[i-1].key == one.key && held[i-1].grant.Org == one.grant.Org:
+			continue
+		case i > 0 && held[i-1].key == one.key:
+			text = append(text, ',')
+		case i > 0:
+			text = append(text, "},"...)
+		}
+		if i == 0 || held[i-1].key != one.key {
+			text = append(wire.AppendString(text, one.key), ":{"...)
+		}
+		text = append(wire.AppendString(text, one.grant.Org), ':')
+		text = wire.AppendString(text, one.grant.Domain)
+	}
+	return append(text, "}}"...)
 }
 
 // RoleProjects returns the projects whose roles a token tells of, and whether only

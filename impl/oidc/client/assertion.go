@@ -121,7 +121,7 @@ func (d *Directory) SubjectOf(ctx context.Context, at endpoint.Site, text string
 // good reports whether an assertion is signed by the key, about who it is to be about, for
 // this issuer alone, and of now; and until when.
 func (d *Directory) good(at endpoint.Site, text string, jwt *token.JWT, public crypto.PublicKey, about string) (end time.Time, ok bool) {
-	if !verify(jwt, text, public) || jwt.IsType(signing.AccessToken) {
+	if !verify(jwt, text, public) || !isAssertion(jwt) {
 		return end, false
 	}
 	subject, _ := jwt.Claims.Text("sub")
@@ -142,6 +142,13 @@ func (d *Directory) good(at endpoint.Site, text string, jwt *token.JWT, public c
 		}
 	}
 	return end, true
+}
+
+// isAssertion reports whether the header of a JWT says nothing else than that it is one, or one
+// for what it is used for: what was signed as a token of another kind proves nothing here (RFC
+// 8725, sections 2.8 and 3.11).
+func isAssertion(jwt *token.JWT) bool {
+	return jwt.Type == "" || jwt.IsType(signing.IDToken) || strings.EqualFold(strings.TrimPrefix(jwt.Type, "application/"), "client-authentication+jwt")
 }
 
 // check is good, once.

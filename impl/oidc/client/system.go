@@ -12,16 +12,19 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lestrrat-go/jwx/v3/jwa"
 	"go.yaml.in/yaml/v4"
 
 	"github.com/writ-id/writ/impl/core/key"
+	"github.com/writ-id/writ/impl/core/signing"
 	"github.com/writ-id/writ/impl/core/token"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
 )
 
 // SystemUser is who runs the installation: no row of the database, but a public key in its
 // configuration. They call the resource API with JWTs that they sign themselves: issuer and
-// subject are their name, the audience is the issuer of the instance that is called.
+// subject are their name, the audience is the issuer of the instance that is called, iat and exp
+// are an hour apart at most; typ is JWT or absent; RSA keys sign by RS256.
 type SystemUser struct {
 	Roles []string // of the system
 	Keys  []crypto.PublicKey
@@ -106,8 +109,17 @@ func (d *Directory) SystemUser(at endpoint.Site, text string) (name string, user
 	if user == nil {
 		return "", nil, until
 	}
+	// Each key is good with one algorithm (RFC 8725, section 3.1), and a token says what it is and
+	// since when, so that nothing that was signed for another purpose, or long ago, is one.
+	begin, ok := jwt.Claims.Time("iat")
+	if jwt.Algorithm == signing.Algorithm(jwa.PS256().String()) || jwt.Type != "" && !jwt.IsType(signing.IDToken) || !ok {
+		return "", nil, until
+	}
 	for _, public := range user.Keys {
 		if end, ok := d.good(at, text, jwt, public, name); ok {
+			if end.After(begin.Add(assertionLife)) {
+				return "", nil, until
+			}
 			return name, user, end
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/wire"
 	"github.com/writ-id/writ/impl/oidc/claims"
 	"github.com/writ-id/writ/impl/oidc/scope"
 )
@@ -35,7 +36,7 @@ func (a *answers) accept(text []byte) error {
 		return fmt.Errorf("the answer is longer than %d bytes", maxAnswer)
 	}
 	answer := &eventv1.FunctionAnswer{}
-	if err := protojson.Unmarshal(text, answer); err != nil {
+	if err := wire.UnmarshalJSON(text, answer, protojson.UnmarshalOptions{}); err != nil {
 		return fmt.Errorf("the answer is none of a function: %w", err)
 	}
 	if err := a.rules.Check(answer); err != nil {

@@ -26,7 +26,9 @@ func (s *Issuer) ID(ctx context.Context, at endpoint.Site, i *Issuance, access s
 	o.String("iss", at.Issuer)
 	o.String("sub", t.GetUserId())
 	o.Strings("aud", []string{clientID})
-	o.String("azp", clientID)
+	if t.GetAppId() != "" { // so what has none is a service user's own
+		o.String("azp", clientID)
+	}
 	o.Number("exp", i.idEnd(at)+skew)
 	o.Number("iat", at.Now.Unix()-skew)
 	if t.GetAuthTime() != 0 {
@@ -36,9 +38,8 @@ func (s *Issuer) ID(ctx context.Context, at endpoint.Site, i *Issuance, access s
 	o.Strings("amr", t.GetAmr())
 	o.String("acr", ACR(t.GetAmr()))
 	o.String("sid", t.GetSessionId())
-	if t.GetAppId() == "" { // so that it ends with the credentials of its service user
-		o.String("jti", t.GetId())
-	}
+	o.String("jti", t.GetId()) // what it came from, so that it proves nothing any more when that has ended
+	o.Strings(claims.Origins, t.GetOrigins())
 	if access != "" {
 		o.String("at_hash", halfHash(key.Algorithm, access))
 	}

@@ -12,6 +12,7 @@ import (
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/api/lifetime"
 	"github.com/writ-id/writ/impl/core/event"
+	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
 	"github.com/writ-id/writ/impl/oidc/scope"
 )
@@ -166,6 +167,35 @@ func (s *Ledger) RevokeFamily(ctx context.Context, at endpoint.Site, grantID, re
 	return err
 }
 
+// Doubt goes on with a use of a code or refresh token that nobody could look at, once the
+// database is back: what it was the second use of ends then. find returns what was used.
+func (s *Ledger) Doubt(at endpoint.Site, find func(context.Context) (*Use, error)) {
+	s.overdue.add(func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, endLimit)
+		defer cancel()
+		use, err := find(ctx)
+		if err != nil || use == nil {
+			return err
+		}
+		used, err := s.queries.GrantUsedBefore(ctx, s.DB.Pool, db.GrantUsedBeforeParams{
+			InstanceID: at.ID, ID: use.GrantID, At: at.Now, Generation: use.Generation, IdleAt: at.Now.Add(use.Idle),
+		})
+		if err != nil || !used {
+			return err
+		}
+		return s.RevokeGrant(ctx, at, use.GrantID, "", "reuse")
+	})
+}
+
+// Use is the use of a code, or of the refresh token of a generation.
+type Use struct {
+	GrantID    string
+	Generation int32 // 0: of the code
+	// Idle is how long the next refresh token is good, unused: what the first use said, if
+	// nobody changed it since.
+	Idle time.Duration
+}
+
 // RevokeGrant ends a grant, of an application if one is named, and those below it.
 // One that was made below it meanwhile is found the second time.
 func (s *Ledger) RevokeGrant(ctx context.Context, at endpoint.Site, id, appID, reason string) error {
@@ -177,7 +207,11 @@ func (s *Ledger) RevokeGrant(ctx context.Context, at endpoint.Site, id, appID, r
 	}
 	platform := false
 	for {
-		done, err := s.queries.RevokeGrant(ctx, s.DB.Pool, p)
+		var done db.RevokeGrantRow
+		err := store.Retry(ctx, func() (err error) {
+			done, err = s.queries.RevokeGrant(ctx, s.DB.Pool, p)
+			return err
+		})
 		if err != nil {
 			return err
 		}

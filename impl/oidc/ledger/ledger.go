@@ -17,6 +17,7 @@ import (
 	"github.com/writ-id/writ/impl/core/batch"
 	"github.com/writ-id/writ/impl/core/event"
 	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
 	"github.com/writ-id/writ/impl/oidc/scope"
 )
@@ -49,7 +50,7 @@ func New(env resource.Env, logger *slog.Logger) *Ledger {
 // among them.
 func written[T any](s *Ledger, write func(context.Context, []T) error) *writer[T] {
 	return batch.Writer(func(ctx context.Context, values []T) ([]struct{}, error) {
-		err := write(ctx, values)
+		err := store.Retry(ctx, func() error { return write(ctx, values) })
 		if err == nil {
 			s.DB.Committed()
 		}
@@ -120,7 +121,11 @@ func (s *Ledger) Sweep(ctx context.Context, before time.Time, batch int32) (int6
 	if err != nil {
 		return 0, err
 	}
-	revoked, err := s.queries.SweepRevoked(ctx, s.DB.Pool, db.SweepRevokedParams{Before: before, Batch: batch})
+	var revoked int64
+	err = store.Retry(ctx, func() (err error) {
+		revoked, err = s.queries.SweepRevoked(ctx, s.DB.Pool, db.SweepRevokedParams{Before: before, Batch: batch})
+		return err
+	})
 	if err != nil {
 		return grants, err
 	}

@@ -16,6 +16,9 @@
 //	         (external.go)                       '-> /login/idp/account -> /login/idp/register, or
 //	                                                 /login/password to link
 //
+// Before Finish an application that nobody trusts asks, at /login/consent, for what it wants
+// to do at the resource API (consent.go).
+//
 // From every page that a client waits behind there is a way back to it without a
 // user: /login/cancel -> Cancel.
 //
@@ -87,6 +90,9 @@ type Provider interface {
 	// Cancel answers an authorization request whose user does not want to sign in. It
 	// writes the answer.
 	Cancel(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow)
+	// Asks returns what the user of a session is asked to let the application of a flow do; nil
+	// when nothing is left to be asked.
+	Asks(r *http.Request, instance *policy.Instance, flow *tokenv1.Flow, session *Session) (*Consent, error)
 }
 
 // Session is an authenticated session of a browser: of a user who can sign in now,
@@ -165,6 +171,7 @@ const (
 	pathVerify   = "/login/verify"
 	pathForgot   = "/login/forgot"
 	pathReset    = "/login/reset"
+	pathConsent  = "/login/consent"
 	pathCancel   = "/login/cancel"
 	pathDoor     = "/login/door"
 	pathStyle    = "/login/style.css"
@@ -189,6 +196,7 @@ func (p *Pages) Handler(provider Provider) http.Handler {
 		pathVerify:   {showVerify, takeVerify, true},
 		pathForgot:   {showForgot, takeForgot, true},
 		pathReset:    {showReset, takeReset, true},
+		pathConsent:  {showConsent, takeConsent, false},
 		pathCancel:   {take: takeCancel}, // no page: a form on all the others
 		pathDoor:     {},                 // which belongs to no login
 

@@ -185,6 +185,11 @@ func (w *world) Finish(rw http.ResponseWriter, r *http.Request, _ *policy.Instan
 	http.Redirect(rw, r, "/done", http.StatusSeeOther)
 }
 
+// Asks implements login.Provider: nobody asks for anything.
+func (w *world) Asks(*http.Request, *policy.Instance, *tokenv1.Flow, *login.Session) (*login.Consent, error) {
+	return nil, nil
+}
+
 func (w *world) Cancel(rw http.ResponseWriter, r *http.Request, _ *policy.Instance, flow *tokenv1.Flow) {
 	http.Redirect(rw, r, "/canceled?"+flow.GetRequest(), http.StatusSeeOther)
 }

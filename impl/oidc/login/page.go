@@ -68,6 +68,7 @@ type page struct {
 	Errors    []fieldError
 
 	Accounts []account
+	Handed   []string // the roles that a consent names
 
 	Code, RequestID string   // of an error
 	Received        string   // the address that is not registered

@@ -145,6 +145,7 @@ func (p *page) key() (string, bool) {
 		}
 	}
 	add(p.name, strconv.Itoa(p.status), p.Words.language, p.Brand.Host, p.Title, p.Head, p.Lead, p.Notice, string(p.Action), p.Who, p.Submit, string(p.Reveal))
+	add(p.Handed...)
 	links([]link{p.Change, p.Cancel})
 	links(p.Links)
 	links(p.Other)

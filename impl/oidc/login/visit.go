@@ -264,6 +264,8 @@ func (v *visit) next(k *browserSession) string {
 		return pathPassword
 	case k.mustChange(now):
 		return pathChange
+	case v.flow.GetConsent():
+		return pathConsent
 	}
 	return ""
 }
@@ -351,7 +353,7 @@ func (p *Pages) Begin(w http.ResponseWriter, r *http.Request, instance *policy.I
 func (p *Pages) begin(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow) error {
 	v := &visit{Pages: p, w: w, r: r, instance: instance, cookies: readCookies(r, p.secure(r)), flow: flow}
 	flow.Browser, flow.StartedAt = nil, p.Now().Unix()
-	flow.SessionId, flow.LoginName, flow.External, flow.Linking = "", "", nil, false
+	flow.SessionId, flow.LoginName, flow.External, flow.Linking, flow.Consent = "", "", nil, false, false
 	if len(flow.GetLoginHint()) > maxName {
 		flow.LoginHint = ""
 	}

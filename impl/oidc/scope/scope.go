@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
 )
 
@@ -36,7 +37,7 @@ const (
 
 	platform = "service" // as a project: the resource API
 	// Platform is the audience of tokens for the resource API.
-	Platform = Project + platform
+	Platform = policy.Audience
 )
 
 // Standard are the scopes of OpenID Connect.

@@ -2,7 +2,6 @@ package subject
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +10,8 @@ import (
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 )
 
-// What a token came from is in its ID, so that an opaque one and a JWT say it alike:
+// What a token came from is in its ID, so that an opaque one, a JWT and an ID token say it
+// alike:
 //
 //	<grant>.<id>                 a grant, which names the generation of its user
 //	~<generation>~<user>.<id>    none: the user itself, in a generation
@@ -51,8 +51,8 @@ func Source(tokenID string) (grantID, userID string, generation *int32) {
 	return "", userID, &of
 }
 
-// Origins returns the origins of what is exchanged for tokens; an ID token has no ID
-// and is none.
+// Origins returns the origins of what is exchanged for tokens; a subject that is only named
+// has no ID and is none.
 func Origins(tokens ...*tokenv1.AccessToken) (list []string) {
 	for _, t := range tokens {
 		list = append(list, t.GetOrigins()...)
@@ -80,15 +80,4 @@ func (s *Reader) Ended(ctx context.Context, instanceID string, origins []string)
 		}
 	}
 	return s.queries.OriginsEnded(ctx, s.DB.Pool, p)
-}
-
-// Actor returns who acts, by the claim act (RFC 8693, section 4.1); "" is nobody.
-func Actor(act []byte) string {
-	var claim struct {
-		Sub string `json:"sub"`
-	}
-	if len(act) > 0 {
-		_ = json.Unmarshal(act, &claim) // what we wrote
-	}
-	return claim.Sub
 }

@@ -7,13 +7,16 @@ package subject
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/writ-id/writ/gen/db"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/core/cache"
+	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/oidc/client"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
+	"github.com/writ-id/writ/impl/oidc/scope"
 )
 
 // About says what has to be good for a token to be good, and what is to be read of
@@ -36,6 +39,7 @@ func AboutToken(t *tokenv1.AccessToken) About {
 type Reader struct {
 	DB      *store.DB
 	Clients *client.Directory
+	Roles   *policy.Roles
 
 	queries *db.Queries
 	batches batches
@@ -43,8 +47,8 @@ type Reader struct {
 }
 
 // NewReader returns a Reader over a database.
-func NewReader(s *store.DB, clients *client.Directory) *Reader {
-	r := &Reader{DB: s, Clients: clients, queries: db.New(), orgs: cache.New[place, *db.OAuthOrgRow](place.String)}
+func NewReader(s *store.DB, clients *client.Directory, roles *policy.Roles) *Reader {
+	r := &Reader{DB: s, Clients: clients, Roles: roles, queries: db.New(), orgs: cache.New[place, *db.OAuthOrgRow](place.String)}
 	r.batches = r.newBatches()
 	return r
 }
@@ -59,23 +63,32 @@ type place struct{ instanceID, orgID string }
 func (p place) String() string { return p.instanceID + "\x00" + p.orgID }
 
 // OfToken is Read for a token, whose application has to be active too, who acts in the
-// name of the user, and what it was exchanged for.
+// name of the user, what it was exchanged for and, for the resource API, whether the user
+// lets the application act for them.
 func (s *Reader) OfToken(ctx context.Context, at endpoint.Site, t *tokenv1.AccessToken, a About) (*Subject, error) {
 	if ended, err := s.Ended(ctx, at.ID, t.GetOrigins()); err != nil || ended {
 		return nil, err
 	}
-	if actor := Actor(t.GetActor()); actor != "" {
-		if acting, err := s.Read(ctx, at, About{User: actor}); err != nil || acting == nil {
-			return nil, err
-		}
+	if may, err := s.mayAct(ctx, at, t); err != nil || !may {
+		return nil, err
 	}
+	var consent *Consent
 	if t.GetAppId() != "" {
 		of, err := s.Clients.Find(ctx, at.ID, t.GetClientId())
 		if err != nil || of == nil || of.ID != t.GetAppId() {
 			return nil, err
 		}
+		if slices.Contains(t.GetAudience(), scope.Platform) {
+			if consent, err = s.Consent(ctx, at, of, t.GetUserId()); err != nil || !consent.covers(t) {
+				return nil, err
+			}
+		}
 	}
-	return s.Read(ctx, at, a)
+	found, err := s.Read(ctx, at, a)
+	if found != nil {
+		found.Consent = consent
+	}
+	return found, err
 }
 
 // org returns an organization, as it was a second ago at most; nil when it is not
@@ -98,6 +111,8 @@ type Subject struct {
 	Claims   []string // that were asked for by name when the grant was made
 	Roles    []RoleGrant
 	Metadata json.RawMessage
+	// Consent is theirs to the application that a token for the resource API was issued to.
+	Consent *Consent
 }
 
 // Grant is a grant whose refresh token is shown.

@@ -99,10 +99,14 @@ func (g *codeGrant) about(ctx context.Context, x *request) (err error) {
 	return err
 }
 
-func (g *codeGrant) draft(_ context.Context, x *request) error {
+func (g *codeGrant) draft(ctx context.Context, x *request) error {
+	audience, err := g.current(ctx, x, x.client, g.code.GetUserId(), g.code.GetAudience())
+	if err != nil {
+		return err
+	}
 	t := g.Issuer.Begin(x.at, x.Lives, g.code.GetId(), g.code.GetUserId(), 0)
 	t.SessionId, t.ClientId, t.AppId = g.code.GetSessionId(), x.client.ClientID, x.client.ID
-	t.Audience, t.AuthTime, t.Amr, t.Claims = g.code.GetAudience(), g.code.GetAuthTime(), g.code.GetAmr(), g.code.GetClaims()
+	t.Audience, t.AuthTime, t.Amr, t.Claims = audience, g.code.GetAuthTime(), g.code.GetAmr(), g.code.GetClaims()
 	x.Access, x.JWT, x.ID, x.Nonce = t, x.client.HasJWT(), true, g.code.GetNonce()
 	x.renewable = true
 	return nil

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/writ-id/writ/gen/oauth"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
@@ -58,7 +57,7 @@ func (g *exchangeGrant) read(ctx context.Context, x *request) (err error) {
 	form := x.form
 	switch {
 	case len(form.Resource) > 0:
-		return endpoint.Refuse(oauth.InvalidTarget, "resource is not supported")
+		return endpoint.InvalidRequest("resource is not supported")
 	case form.SubjectToken == "":
 		return endpoint.InvalidRequest("subject_token is missing")
 	case form.SubjectTokenType == "":
@@ -127,9 +126,14 @@ func (g *exchangeGrant) about(context.Context, *request) error { return nil }
 // audience works out whom the new token is for: who is asked for, when subject and actor
 // have it and the client may have it.
 func (g *exchangeGrant) audience(ctx context.Context, x *request) (audience []string, err error) {
-	combined := slices.Clone(g.subject.GetAudience())
-	if g.actor != nil {
-		combined = append(combined, g.actor.GetAudience()...)
+	combined, err := g.audienceOf(ctx, x, g.subject)
+	if err == nil && g.actor != nil {
+		var more []string
+		more, err = g.audienceOf(ctx, x, g.actor)
+		combined = append(combined, more...)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if may, err := g.keepsPlatform(ctx, x); err != nil {
 		return nil, err
@@ -147,7 +151,7 @@ func (g *exchangeGrant) audience(ctx context.Context, x *request) (audience []st
 	}
 	for _, one := range x.form.Audience { // by name, whatever they have (document 2, "Token exchange")
 		if !slices.Contains(combined, one) {
-			return nil, endpoint.Refuse(oauth.InvalidTarget, "audience goes beyond what subject and actor have")
+			return nil, endpoint.InvalidRequest("audience goes beyond what subject and actor have")
 		}
 		add(one)
 	}
@@ -158,15 +162,36 @@ func (g *exchangeGrant) audience(ctx context.Context, x *request) (audience []st
 			}
 		}
 	}
+	if len(audience) == 0 && len(x.form.Audience) == 0 && !g.subject.scoped { // a subject that is only named has none
+		audience = []string{x.client.ClientID, x.client.ProjectID}
+	}
 	if len(audience) == 0 {
-		return nil, endpoint.Refuse(oauth.InvalidTarget, "neither subject nor actor has an audience that the client may have tokens for")
+		return nil, endpoint.InvalidRequest("neither subject nor actor has an audience that the client may have tokens for")
 	}
 	return audience, nil
 }
 
-// keepsPlatform reports whether the new token may be for the resource API: an exchange
-// must not free a token from the organization it was good in (SEC-235).
+// audienceOf is whom a token that is shown is for, as far as who got it may have tokens for that
+// still.
+func (g *exchangeGrant) audienceOf(ctx context.Context, x *request, p *party) ([]string, error) {
+	if p.GetAppId() == "" {
+		return g.had(ctx, x, p.found.OrgID, []string{x.client.ClientID, x.client.ProjectID}, p.GetAudience())
+	}
+	of, err := g.Clients.Find(ctx, x.at.ID, p.GetClientId())
+	if err != nil || of == nil {
+		return nil, err
+	}
+	return g.had(ctx, x, of.OrgID, []string{of.ClientID, of.ProjectID}, p.GetAudience())
+}
+
+// keepsPlatform reports whether the new token may be for the resource API: the subject lets the
+// client act there, or somebody trusts it, and an exchange must not free a token from the
+// organization it was good in (SEC-235).
 func (g *exchangeGrant) keepsPlatform(ctx context.Context, x *request) (bool, error) {
+	consent, err := g.Subjects.Consent(ctx, x.at, x.client, x.Subject.ID)
+	if err != nil || !consent.Counts() {
+		return false, err
+	}
 	if g.subject.GetAppId() == "" { // the subject's own
 		return true, nil
 	}

@@ -32,7 +32,7 @@ func (g *exchangeGrant) party(ctx context.Context, x *request, text, kind, field
 	}
 	// A service user by its own ID token is an actor anywhere, a subject for the clients of
 	// its organization.
-	if kind == typeIDToken && p.GetId() != "" {
+	if kind == typeIDToken && p.GetAppId() == "" {
 		human := userv3.UserType(p.found.UserType) == userv3.UserType_USER_TYPE_HUMAN
 		if human || field == "subject_token" && p.found.OrgID != x.client.OrgID {
 			return nil, bad
@@ -78,21 +78,29 @@ func (g *exchangeGrant) accessParty(ctx context.Context, x *request, text, field
 }
 
 // idParty reads an ID token that was issued to the client, or to another one of its
-// project, or that a service user got for itself (the JWT profile grant).
+// project, or that a service user got for itself (the JWT profile grant). It has to name what
+// it came from, which may have ended although the token has not expired.
 func (g *exchangeGrant) idParty(ctx context.Context, x *request, text string) (*party, error) {
 	found, err := g.Tokens.ReadHint(ctx, x.at, text)
 	if err != nil || found == nil {
 		return nil, err
 	}
-	p := &party{AccessToken: &tokenv1.AccessToken{UserId: found.UserID, ExpiresAt: found.Ends.Unix(), AuthTime: found.AuthTime}}
-	if found.ID != "" {
-		p.Id, p.Audience = found.ID, []string{x.client.ClientID, x.client.ProjectID}
+	grantID, _, generation := subject.Source(found.ID)
+	if grantID == "" && generation == nil {
+		return nil, nil
+	}
+	p := &party{AccessToken: &tokenv1.AccessToken{
+		Id: found.ID, GrantId: grantID, UserId: found.UserID, SessionId: found.SessionID, Origins: found.Origins,
+		ExpiresAt: found.Ends.Unix(), AuthTime: found.AuthTime, Amr: found.AMR, Actor: found.Actor,
+	}}
+	if found.ClientID == "" {
+		p.Audience = []string{x.client.ClientID, x.client.ProjectID}
 	} else {
 		of, err := g.Clients.Find(ctx, x.at.ID, found.ClientID)
 		if err != nil || of == nil || of.ProjectID != x.client.ProjectID {
 			return nil, err
 		}
-		p.SessionId, p.Actor, p.Amr, p.Audience = found.SessionID, found.Actor, found.AMR, []string{of.ClientID, of.ProjectID}
+		p.ClientId, p.AppId, p.Audience = of.ClientID, of.ID, []string{of.ClientID, of.ProjectID}
 		p.ExpiresAt -= of.Skew()
 	}
 	if x.at.Now.Unix() >= p.GetExpiresAt() {

@@ -71,11 +71,18 @@ func narrowed(granted []string, asked string) (*scope.Set, error) {
 // about has nothing to read: the grant came with its user.
 func (g *refreshGrant) about(context.Context, *request) error { return nil }
 
-func (g *refreshGrant) draft(_ context.Context, x *request) error {
+func (g *refreshGrant) draft(ctx context.Context, x *request) error {
 	was := g.was
+	audience, err := g.current(ctx, x, x.client, was.UserID, was.Audience)
+	if err != nil {
+		return err
+	}
+	if len(audience) == 0 { // nobody is left whom it could be for
+		return errRefresh
+	}
 	t := g.Issuer.Begin(x.at, x.Lives, g.old.GetGrantId(), was.UserID, 0)
 	t.SessionId, t.ClientId, t.AppId, t.Origins = was.LiveSessionID, x.client.ClientID, x.client.ID, was.Origins
-	t.Audience, t.AuthTime, t.Amr, t.Claims, t.Actor = was.Audience, was.AuthTime.Unix(), was.Amr, was.Claims, was.Actor
+	t.Audience, t.AuthTime, t.Amr, t.Claims, t.Actor = audience, was.AuthTime.Unix(), was.Amr, was.Claims, was.Actor
 	t.ExpiresAt = min(t.ExpiresAt, was.ExpirationDate.Unix())
 	x.Access, x.JWT, x.ID = t, g.old.GetJwt() || x.client.HasJWT(), x.Scopes.Has(scope.OpenID)
 	x.fixed, x.generation = g.old.GetJwt(), g.old.GetGeneration()

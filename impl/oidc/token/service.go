@@ -50,6 +50,9 @@ func (g *serviceGrant) about(ctx context.Context, x *request) (err error) {
 // a client or project does, so nobody can name a user like somebody's API.
 const audienceUser = scope.URN + "user:id:"
 
+// isUser reports whether an audience is that of a service user.
+func isUser(one string) bool { return strings.HasPrefix(one, audienceUser) }
+
 func (g *serviceGrant) draft(_ context.Context, x *request) error {
 	x.Access = g.Issuer.Begin(x.at, x.Lives, "", x.service.UserID, x.service.Generation)
 	x.Access.ClientId, x.Access.Audience = x.service.Username, x.Scopes.Audience(audienceUser+x.service.UserID)

@@ -166,6 +166,8 @@ var All = []struct {
 	{"SearchSessions", SearchSessions},
 	{"ProveSession", ProveSession},
 	{"EndSession", EndSession},
+	{"SetApplicationSettings", SetApplicationSettings},
+	{"ResolveApplicationSettings", ResolveApplicationSettings},
 	{"SetLifetimes", SetLifetimes},
 	{"ResolveLifetimes", ResolveLifetimes},
 	{"SetMessageText", SetMessageText},
@@ -210,6 +212,8 @@ var All = []struct {
 	{"SearchMachineKeys", SearchMachineKeys},
 	{"SetClientSecret", SetClientSecret},
 	{"DeleteClientSecret", DeleteClientSecret},
+	{"ListUserConsents", ListUserConsents},
+	{"RevokeUserConsent", RevokeUserConsent},
 	{"ExportData", ExportData},
 	{"StartExportData", StartExportData},
 	{"ImportData", ImportData},
@@ -312,12 +316,12 @@ func ListAvailableExecutionFunctions(ctx context.Context, client *writ.Client) (
 	return client.Actions.ListAvailableExecutionFunctions(ctx)
 }
 
-// ListAvailableExecutionMethods: Lists the methods that a request or response condition can name.
+// ListAvailableExecutionMethods: Lists the methods that a request or response condition can name: all but those of the system.
 func ListAvailableExecutionMethods(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Actions.ListAvailableExecutionMethods(ctx)
 }
 
-// ListAvailableExecutionServices: Lists the services that a request or response condition can name.
+// ListAvailableExecutionServices: Lists the services that a request or response condition can name: all but those of the system.
 func ListAvailableExecutionServices(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Actions.ListAvailableExecutionServices(ctx)
 }
@@ -798,6 +802,7 @@ func CreateGitLabIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: "description",
 		},
 		Config: writ.GitLabConfig{
 			ClientID:     "3f1c0f7d9a",
@@ -820,6 +825,7 @@ func PatchGitLabIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: new("description"),
 		},
 		Config: &writ.PatchGitLabConfig{
 			ClientID:     new("3f1c0f7d9a"),
@@ -847,6 +853,7 @@ func CreateGitLabSelfHostedIDP(ctx context.Context, client *writ.Client) (any, e
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: "description",
 		},
 		Config: writ.GitLabSelfHostedConfig{
 			Issuer:       "https://login.example.com",
@@ -870,6 +877,7 @@ func PatchGitLabSelfHostedIDP(ctx context.Context, client *writ.Client) (any, er
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: new("description"),
 		},
 		Config: &writ.PatchGitLabSelfHostedConfig{
 			Issuer:       new("https://login.example.com"),
@@ -898,6 +906,7 @@ func CreateOIDCIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: "description",
 		},
 		Config: writ.IdpOIDCConfig{
 			Issuer:           "https://login.example.com",
@@ -922,6 +931,7 @@ func PatchOIDCIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: new("description"),
 		},
 		Config: &writ.IdpPatchOIDCConfig{
 			Issuer:           new("https://login.example.com"),
@@ -951,6 +961,7 @@ func CreateOAuthIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: "description",
 		},
 		Config: writ.OAuthConfig{
 			AuthorizationEndpoint: "https://login.example.com/authorize",
@@ -977,6 +988,7 @@ func PatchOAuthIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: new("description"),
 		},
 		Config: &writ.PatchOAuthConfig{
 			AuthorizationEndpoint: new("https://login.example.com/authorize"),
@@ -1008,6 +1020,7 @@ func CreateGitHubIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: "description",
 		},
 		Config: writ.GitHubConfig{
 			ClientID:     "3f1c0f7d9a",
@@ -1030,6 +1043,7 @@ func PatchGitHubIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: new("description"),
 		},
 		Config: &writ.PatchGitHubConfig{
 			ClientID:     new("3f1c0f7d9a"),
@@ -1057,6 +1071,7 @@ func CreateGitHubESIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: "description",
 		},
 		Config: writ.GitHubESConfig{
 			AuthorizationEndpoint: "https://github.example.com/login/oauth/authorize",
@@ -1082,6 +1097,7 @@ func PatchGitHubESIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: new("description"),
 		},
 		Config: &writ.PatchGitHubESConfig{
 			AuthorizationEndpoint: new("https://github.example.com/login/oauth/authorize"),
@@ -1112,6 +1128,7 @@ func CreateGoogleIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: "description",
 		},
 		Config: writ.GoogleConfig{
 			ClientID:     "3f1c0f7d9a",
@@ -1134,6 +1151,7 @@ func PatchGoogleIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: new("description"),
 		},
 		Config: &writ.PatchGoogleConfig{
 			ClientID:     new("3f1c0f7d9a"),
@@ -1161,6 +1179,7 @@ func CreateAzureADIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: "description",
 		},
 		Config: writ.AzureADConfig{
 			ClientID:        "3f1c0f7d9a",
@@ -1185,6 +1204,7 @@ func PatchAzureADIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: new("description"),
 		},
 		Config: &writ.PatchAzureADConfig{
 			ClientID:        new("3f1c0f7d9a"),
@@ -1214,6 +1234,7 @@ func CreateAppleIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: "description",
 		},
 		Config: writ.AppleConfig{
 			ClientID:   "3f1c0f7d9a",
@@ -1238,6 +1259,7 @@ func PatchAppleIDP(ctx context.Context, client *writ.Client) (any, error) {
 				IsAutoUpdate:      new(true),
 				AutoLinking:       new(writ.AutoLinkingOptionUsername),
 			},
+			Description: new("description"),
 		},
 		Config: &writ.PatchAppleConfig{
 			ClientID:   new("3f1c0f7d9a"),
@@ -1640,6 +1662,16 @@ func ProveSession(ctx context.Context, client *writ.Client) (any, error) {
 // EndSession: Ends a session by its token, whoever the caller is.
 func EndSession(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Sessions.EndSession(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.EndSessionRequest{SessionToken: "session token"})
+}
+
+// SetApplicationSettings: Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again.
+func SetApplicationSettings(ctx context.Context, client *writ.Client) (any, error) {
+	return client.ApplicationSettings.SetApplicationSettings(ctx, &writ.SetApplicationSettings{RolesNeedTrust: &writ.BoolSetting{Value: new(true)}})
+}
+
+// ResolveApplicationSettings: Reads the properties as they apply in a context, and where they come from.
+func ResolveApplicationSettings(ctx context.Context, client *writ.Client) (any, error) {
+	return client.ApplicationSettings.ResolveApplicationSettings(ctx)
 }
 
 // SetLifetimes: Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again.
@@ -2049,6 +2081,16 @@ func SetClientSecret(ctx context.Context, client *writ.Client) (any, error) {
 // DeleteClientSecret: Takes the client secrets from a service user.
 func DeleteClientSecret(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Users.DeleteClientSecret(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
+}
+
+// ListUserConsents: Lists the applications that a user lets act for them at this API, the oldest first; a thousand at most.
+func ListUserConsents(ctx context.Context, client *writ.Client) (any, error) {
+	return client.Users.ListUserConsents(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
+}
+
+// RevokeUserConsent: Takes back what a user let an application do for them at this API, and ends the tokens that it got for that.
+func RevokeUserConsent(ctx context.Context, client *writ.Client) (any, error) {
+	return client.Users.RevokeUserConsent(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
 // ExportData: Exports organizations.

@@ -189,6 +189,7 @@ from writ.types import (
     ListAvailableExecutionServicesReply,
     ListAvailableRolesReply,
     ListFilterMethod,
+    ListUserConsentsReply,
     LockUserReply,
     MachineKey,
     MachineKeySearchFilter,
@@ -302,6 +303,7 @@ from writ.types import (
     RequestExecution,
     ResetInstanceFeaturesReply,
     ResetSystemFeaturesReply,
+    ResolveApplicationSettingsReply,
     ResolveBrandingReply,
     ResolveLanguagesReply,
     ResolveLifetimesReply,
@@ -310,6 +312,7 @@ from writ.types import (
     ResponseTypes,
     RestWebhook,
     RevocationRequest,
+    RevokeUserConsentReply,
     Role,
     RoleSearchFilter,
     RotateSMSProviderSigningKeyReply,
@@ -352,6 +355,8 @@ from writ.types import (
     SecretRotation,
     Session,
     SessionSearchFilter,
+    SetApplicationSettings,
+    SetApplicationSettingsReply,
     SetAsInstanceDefaultReply,
     SetAsPrimaryReply,
     SetBrandingReply,
@@ -519,12 +524,12 @@ def list_available_execution_functions(client: Client) -> ListAvailableExecution
 
 
 def list_available_execution_methods(client: Client) -> ListAvailableExecutionMethodsReply:
-    """Lists the methods that a request or response condition can name."""
+    """Lists the methods that a request or response condition can name: all but those of the system."""
     return client.actions.list_available_execution_methods()
 
 
 def list_available_execution_services(client: Client) -> ListAvailableExecutionServicesReply:
-    """Lists the services that a request or response condition can name."""
+    """Lists the services that a request or response condition can name: all but those of the system."""
     return client.actions.list_available_execution_services()
 
 
@@ -1100,6 +1105,7 @@ def create_gitlab_idp(client: Client) -> CreateGitLabIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=GitLabConfig(client_id="3f1c0f7d9a", scopes=["openid"], client_secret="a secret"),
         ),
@@ -1121,6 +1127,7 @@ def patch_gitlab_idp(client: Client) -> PatchGitLabIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=PatchGitLabConfig(client_id="3f1c0f7d9a", scopes=["openid"], client_secret="a secret"),
         ),
@@ -1146,6 +1153,7 @@ def create_gitlab_self_hosted_idp(client: Client) -> CreateGitLabSelfHostedIDPRe
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=GitLabSelfHostedConfig(
                 issuer="https://login.example.com",
@@ -1172,6 +1180,7 @@ def patch_gitlab_self_hosted_idp(client: Client) -> PatchGitLabSelfHostedIDPRepl
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=PatchGitLabSelfHostedConfig(
                 issuer="https://login.example.com",
@@ -1204,6 +1213,7 @@ def create_oidc_idp(client: Client) -> CreateOIDCIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=IdpOIDCConfig(
                 issuer="https://login.example.com",
@@ -1231,6 +1241,7 @@ def patch_oidc_idp(client: Client) -> PatchOIDCIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=IdpPatchOIDCConfig(
                 issuer="https://login.example.com",
@@ -1262,6 +1273,7 @@ def create_oauth_idp(client: Client) -> CreateOAuthIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=OAuthConfig(
                 authorization_endpoint="https://login.example.com/authorize",
@@ -1291,6 +1303,7 @@ def patch_oauth_idp(client: Client) -> PatchOAuthIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=PatchOAuthConfig(
                 authorization_endpoint="https://login.example.com/authorize",
@@ -1324,6 +1337,7 @@ def create_github_idp(client: Client) -> CreateGitHubIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=GitHubConfig(client_id="3f1c0f7d9a", scopes=["openid"], client_secret="a secret"),
         ),
@@ -1345,6 +1359,7 @@ def patch_github_idp(client: Client) -> PatchGitHubIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=PatchGitHubConfig(client_id="3f1c0f7d9a", scopes=["openid"], client_secret="a secret"),
         ),
@@ -1370,6 +1385,7 @@ def create_github_es_idp(client: Client) -> CreateGitHubESIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=GitHubESConfig(
                 authorization_endpoint="https://github.example.com/login/oauth/authorize",
@@ -1398,6 +1414,7 @@ def patch_github_es_idp(client: Client) -> PatchGitHubESIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=PatchGitHubESConfig(
                 authorization_endpoint="https://github.example.com/login/oauth/authorize",
@@ -1430,6 +1447,7 @@ def create_google_idp(client: Client) -> CreateGoogleIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=GoogleConfig(client_id="3f1c0f7d9a", scopes=["openid"], client_secret="a secret"),
         ),
@@ -1451,6 +1469,7 @@ def patch_google_idp(client: Client) -> PatchGoogleIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=PatchGoogleConfig(client_id="3f1c0f7d9a", scopes=["openid"], client_secret="a secret"),
         ),
@@ -1476,6 +1495,7 @@ def create_azure_ad_idp(client: Client) -> CreateAzureADIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=AzureADConfig(
                 client_id="3f1c0f7d9a",
@@ -1503,6 +1523,7 @@ def patch_azure_ad_idp(client: Client) -> PatchAzureADIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=PatchAzureADConfig(
                 client_id="3f1c0f7d9a",
@@ -1534,6 +1555,7 @@ def create_apple_idp(client: Client) -> CreateAppleIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=AppleConfig(
                 client_id="3f1c0f7d9a",
@@ -1561,6 +1583,7 @@ def patch_apple_idp(client: Client) -> PatchAppleIDPReply:
                     is_auto_update=True,
                     auto_linking=AutoLinkingOption.USERNAME,
                 ),
+                description="description",
             ),
             config=PatchAppleConfig(
                 client_id="3f1c0f7d9a",
@@ -2030,6 +2053,20 @@ def end_session(client: Client) -> EndSessionReply:
         "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
         EndSessionRequest(session_token="session token"),
     )
+
+
+def set_application_settings(client: Client) -> SetApplicationSettingsReply:
+    """Sets the properties that are present; an empty one takes the context's own word back, so that
+    the parent's counts again.
+    """
+    return client.application_settings.set_application_settings(
+        SetApplicationSettings(roles_need_trust=BoolSetting(value=True)),
+    )
+
+
+def resolve_application_settings(client: Client) -> ResolveApplicationSettingsReply:
+    """Reads the properties as they apply in a context, and where they come from."""
+    return client.application_settings.resolve_application_settings()
 
 
 def set_lifetimes(client: Client) -> SetLifetimesReply:
@@ -2537,6 +2574,23 @@ def delete_client_secret(client: Client) -> DeleteClientSecretReply:
     return client.users.delete_client_secret("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 
 
+def list_user_consents(client: Client) -> ListUserConsentsReply:
+    """Lists the applications that a user lets act for them at this API, the oldest first; a thousand
+    at most.
+    """
+    return client.users.list_user_consents("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
+
+
+def revoke_user_consent(client: Client) -> RevokeUserConsentReply:
+    """Takes back what a user let an application do for them at this API, and ends the tokens that it
+    got for that.
+    """
+    return client.users.revoke_user_consent(
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
+    )
+
+
 def export_data(client: Client) -> TransferFile:
     """Exports organizations."""
     return client.administration.export_data(
@@ -2775,6 +2829,8 @@ ALL = [
     search_sessions,
     prove_session,
     end_session,
+    set_application_settings,
+    resolve_application_settings,
     set_lifetimes,
     resolve_lifetimes,
     set_message_text,
@@ -2819,6 +2875,8 @@ ALL = [
     search_machine_keys,
     set_client_secret,
     delete_client_secret,
+    list_user_consents,
+    revoke_user_consent,
     export_data,
     start_export_data,
     import_data,

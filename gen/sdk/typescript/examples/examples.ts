@@ -78,12 +78,12 @@ export async function listAvailableExecutionFunctions(client: WritClient) {
   return await client.actions.listAvailableExecutionFunctions();
 }
 
-/** Lists the methods that a request or response condition can name. */
+/** Lists the methods that a request or response condition can name: all but those of the system. */
 export async function listAvailableExecutionMethods(client: WritClient) {
   return await client.actions.listAvailableExecutionMethods();
 }
 
-/** Lists the services that a request or response condition can name. */
+/** Lists the services that a request or response condition can name: all but those of the system. */
 export async function listAvailableExecutionServices(client: WritClient) {
   return await client.actions.listAvailableExecutionServices();
 }
@@ -526,6 +526,7 @@ export async function createGitlabIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: { clientId: "3f1c0f7d9a", scopes: ["openid"], clientSecret: "a secret" },
   });
@@ -544,6 +545,7 @@ export async function patchGitlabIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: { clientId: "3f1c0f7d9a", scopes: ["openid"], clientSecret: "a secret" },
   });
@@ -567,6 +569,7 @@ export async function createGitlabSelfHostedIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       issuer: "https://login.example.com",
@@ -590,6 +593,7 @@ export async function patchGitlabSelfHostedIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       issuer: "https://login.example.com",
@@ -618,6 +622,7 @@ export async function createOidcIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       issuer: "https://login.example.com",
@@ -642,6 +647,7 @@ export async function patchOidcIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       issuer: "https://login.example.com",
@@ -671,6 +677,7 @@ export async function createOauthIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       authorizationEndpoint: "https://login.example.com/authorize",
@@ -697,6 +704,7 @@ export async function patchOauthIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       authorizationEndpoint: "https://login.example.com/authorize",
@@ -728,6 +736,7 @@ export async function createGithubIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: { clientId: "3f1c0f7d9a", scopes: ["openid"], clientSecret: "a secret" },
   });
@@ -746,6 +755,7 @@ export async function patchGithubIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: { clientId: "3f1c0f7d9a", scopes: ["openid"], clientSecret: "a secret" },
   });
@@ -769,6 +779,7 @@ export async function createGithubEsIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       authorizationEndpoint: "https://github.example.com/login/oauth/authorize",
@@ -794,6 +805,7 @@ export async function patchGithubEsIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       authorizationEndpoint: "https://github.example.com/login/oauth/authorize",
@@ -824,6 +836,7 @@ export async function createGoogleIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: { clientId: "3f1c0f7d9a", scopes: ["openid"], clientSecret: "a secret" },
   });
@@ -842,6 +855,7 @@ export async function patchGoogleIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: { clientId: "3f1c0f7d9a", scopes: ["openid"], clientSecret: "a secret" },
   });
@@ -865,6 +879,7 @@ export async function createAzureAdIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       clientId: "3f1c0f7d9a",
@@ -889,6 +904,7 @@ export async function patchAzureAdIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       clientId: "3f1c0f7d9a",
@@ -918,6 +934,7 @@ export async function createAppleIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       clientId: "3f1c0f7d9a",
@@ -942,6 +959,7 @@ export async function patchAppleIdp(client: WritClient) {
         isAutoUpdate: true,
         autoLinking: AutoLinkingOption.USERNAME,
       },
+      description: "description",
     },
     config: {
       clientId: "3f1c0f7d9a",
@@ -1294,6 +1312,16 @@ export async function proveSession(client: WritClient) {
 /** Ends a session by its token, whoever the caller is. */
 export async function endSession(client: WritClient) {
   return await client.sessions.endSession("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { sessionToken: "session token" });
+}
+
+/** Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again. */
+export async function setApplicationSettings(client: WritClient) {
+  return await client.applicationSettings.setApplicationSettings({ rolesNeedTrust: { value: true } });
+}
+
+/** Reads the properties as they apply in a context, and where they come from. */
+export async function resolveApplicationSettings(client: WritClient) {
+  return await client.applicationSettings.resolveApplicationSettings();
 }
 
 /** Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again. */
@@ -1673,6 +1701,16 @@ export async function deleteClientSecret(client: WritClient) {
   return await client.users.deleteClientSecret("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
+/** Lists the applications that a user lets act for them at this API, the oldest first; a thousand at most. */
+export async function listUserConsents(client: WritClient) {
+  return await client.users.listUserConsents("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
+}
+
+/** Takes back what a user let an application do for them at this API, and ends the tokens that it got for that. */
+export async function revokeUserConsent(client: WritClient) {
+  return await client.users.revokeUserConsent("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
+}
+
 /** Exports organizations. */
 export async function exportData(client: WritClient) {
   return await client.administration.exportData({ org_ids: [], with_passwords: true, timeout: "10m", response_output: true });
@@ -1899,6 +1937,8 @@ export const all = {
   searchSessions,
   proveSession,
   endSession,
+  setApplicationSettings,
+  resolveApplicationSettings,
   setLifetimes,
   resolveLifetimes,
   setMessageText,
@@ -1943,6 +1983,8 @@ export const all = {
   searchMachineKeys,
   setClientSecret,
   deleteClientSecret,
+  listUserConsents,
+  revokeUserConsent,
   exportData,
   startExportData,
   importData,

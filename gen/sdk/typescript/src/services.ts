@@ -178,6 +178,7 @@ import type {
   ListAvailableExecutionMethodsReply,
   ListAvailableExecutionServicesReply,
   ListAvailableRolesReply,
+  ListUserConsentsReply,
   LockUserReply,
   MachineKey,
   MachineKeyFieldName,
@@ -268,11 +269,13 @@ import type {
   ReplayMessageReply,
   ResetInstanceFeaturesReply,
   ResetSystemFeaturesReply,
+  ResolveApplicationSettingsReply,
   ResolveBrandingReply,
   ResolveLanguagesReply,
   ResolveLifetimesReply,
   ResolveMessageTextReply,
   RevocationRequest,
+  RevokeUserConsentReply,
   Role,
   RoleFieldName,
   RoleSearchFilter,
@@ -318,6 +321,8 @@ import type {
   Session,
   SessionFieldName,
   SessionSearchFilter,
+  SetApplicationSettings,
+  SetApplicationSettingsReply,
   SetAsInstanceDefaultReply,
   SetAsPrimaryReply,
   SetBrandingReply,
@@ -426,6 +431,12 @@ export interface SearchAppsOptions extends CallOptions {
   asc?: boolean;
   /** The column to sort by. */
   sortingColumn?: AppFieldName;
+}
+
+/** What trustApp may be told besides. */
+export interface TrustAppOptions extends CallOptions {
+  /** Whether it is trusted within its organization only. */
+  organizationOnly?: boolean;
 }
 
 /** What searchAppKeys may be told besides. */
@@ -1197,6 +1208,34 @@ export interface SearchSessionsOptions extends CallOptions {
   sortingColumn?: SessionFieldName;
 }
 
+/** What setApplicationSettings may be told besides. */
+export interface SetApplicationSettingsOptions extends CallOptions {
+  /** The system. Only the value true is valid. At most one parameter ctx.* may be given. */
+  ctxSystem?: boolean;
+  /** An instance by its ID. At most one parameter ctx.* may be given. */
+  instanceId?: string;
+  /** An instance by one of its domains. At most one parameter ctx.* may be given. */
+  instanceDomain?: string;
+  /** An organization by its ID. At most one parameter ctx.* may be given. */
+  orgId?: string;
+  /** An organization by one of its domains. At most one parameter ctx.* may be given. */
+  orgDomain?: string;
+}
+
+/** What resolveApplicationSettings may be told besides. */
+export interface ResolveApplicationSettingsOptions extends CallOptions {
+  /** The system. Only the value true is valid. At most one parameter ctx.* may be given. */
+  ctxSystem?: boolean;
+  /** An instance by its ID. At most one parameter ctx.* may be given. */
+  instanceId?: string;
+  /** An instance by one of its domains. At most one parameter ctx.* may be given. */
+  instanceDomain?: string;
+  /** An organization by its ID. At most one parameter ctx.* may be given. */
+  orgId?: string;
+  /** An organization by one of its domains. At most one parameter ctx.* may be given. */
+  orgDomain?: string;
+}
+
 /** What setLifetimes may be told besides. */
 export interface SetLifetimesOptions extends CallOptions {
   /** The system. Only the value true is valid. At most one parameter ctx.* may be given. */
@@ -1646,6 +1685,9 @@ export class ActionsService {
    *
    * Repeating the call is safe.
    *
+   * It runs around calls about the instance, whatever host they came to. Around calls about the system, whose
+   * operations a condition cannot name, nothing runs.
+   *
    * Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is
    * on.
    */
@@ -1695,7 +1737,7 @@ export class ActionsService {
   }
 
   /**
-   * Lists the methods that a request or response condition can name.
+   * Lists the methods that a request or response condition can name: all but those of the system.
    *
    * Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
    */
@@ -1704,7 +1746,7 @@ export class ActionsService {
   }
 
   /**
-   * Lists the services that a request or response condition can name.
+   * Lists the services that a request or response condition can name: all but those of the system.
    *
    * Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
    */
@@ -1891,21 +1933,28 @@ export class AppsService {
   /**
    * Trusts an application with the rights of those who sign in to it.
    *
-   * Tokens of one that is not trusted act at this API within the organization of the application only: with
-   * roles held there and, of its own users, for themselves. Whoever changes the settings, secrets or keys of
-   * a trusted application needs this permission too.
+   * Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of
+   * their own, and within the organization of the application: with the roles there that they handed over
+   * and, of its own users, for themselves. Within that organization (organization_only) whoever may give away
+   * everything in it trusts an application, in the instance whoever has the permission iam.app.trust; nobody
+   * with less changes the settings, secrets or keys of a trusted one.
    *
-   * Needs the permission iam.app.trust where the object is. Answers only where the feature
+   * Needs the permission org.app.trust where the object is. Answers only where the feature
    * multitenancy_resources_api is on.
    */
-  trustApp(id: string, options: CallOptions = {}): Promise<TrustAppReply> {
-    return this.core.call({ verb: "POST", path: "/resources/v3alpha/apps/{id}/_trust", args: [id] }, options);
+  trustApp(id: string, options: TrustAppOptions = {}): Promise<TrustAppReply> {
+    return this.core.call({
+      verb: "POST",
+      path: "/resources/v3alpha/apps/{id}/_trust",
+      args: [id],
+      query: { organizationOnly: options.organizationOnly },
+    }, options);
   }
 
   /**
    * Trusts an application no longer, its tokens of before included.
    *
-   * Needs the permission iam.app.trust where the object is. Answers only where the feature
+   * Needs the permission org.app.trust where the object is. Answers only where the feature
    * multitenancy_resources_api is on.
    */
   distrustApp(id: string, options: CallOptions = {}): Promise<DistrustAppReply> {
@@ -4090,6 +4139,53 @@ export class SessionsService {
 
 }
 
+/** ApplicationSettingsService sets and resolves what applications may get from those who sign in to them. */
+export class ApplicationSettingsService {
+  constructor(private readonly core: Core) {}
+
+  /**
+   * Sets the properties that are present; an empty one takes the context's own word back, so that the
+   * parent's counts again.
+   *
+   * Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+   */
+  setApplicationSettings(patch: SetApplicationSettings, options: SetApplicationSettingsOptions = {}): Promise<SetApplicationSettingsReply> {
+    return this.core.call({
+      verb: "PATCH",
+      path: "/settings/v3alpha/applications",
+      body: patch,
+      query: {
+        "ctx.system": options.ctxSystem,
+        "ctx.instanceId": options.instanceId,
+        "ctx.instanceDomain": options.instanceDomain,
+        "ctx.orgId": options.orgId,
+        "ctx.orgDomain": options.orgDomain,
+      },
+    }, options);
+  }
+
+  /**
+   * Reads the properties as they apply in a context, and where they come from.
+   *
+   * Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+   */
+  resolveApplicationSettings(options: ResolveApplicationSettingsOptions = {}): Promise<ResolveApplicationSettingsReply> {
+    return this.core.call({
+      verb: "GET",
+      path: "/settings/v3alpha/applications",
+      query: {
+        "ctx.system": options.ctxSystem,
+        "ctx.instanceId": options.instanceId,
+        "ctx.instanceDomain": options.instanceDomain,
+        "ctx.orgId": options.orgId,
+        "ctx.orgDomain": options.orgDomain,
+      },
+      repeatable: true,
+    }, options);
+  }
+
+}
+
 /**
  * LifetimeSettingsService sets and resolves how long tokens and sign-ins are good. Tokens go by the
  * organization of the application or service user they are for, sign-ins by that of the user. An application
@@ -4928,6 +5024,39 @@ export class UsersService {
     }, options);
   }
 
+  /**
+   * Lists the applications that a user lets act for them at this API, the oldest first; a thousand at most.
+   *
+   * Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers
+   * only where the feature multitenancy_resources_api is on.
+   */
+  listUserConsents(userId: string, options: CallOptions = {}): Promise<ListUserConsentsReply> {
+    return this.core.call({
+      verb: "GET",
+      path: "/resources/v3alpha/users/{userId}/consents",
+      args: [userId],
+      repeatable: true,
+    }, options);
+  }
+
+  /**
+   * Takes back what a user let an application do for them at this API, and ends the tokens that it got for
+   * that.
+   *
+   * Repeating it is safe: where there is nothing to take back it changes nothing.
+   *
+   * Needs the permission user.write where the object is, or that it concerns the caller's own user. Answers
+   * only where the feature multitenancy_resources_api is on.
+   */
+  revokeUserConsent(userId: string, appId: string, options: CallOptions = {}): Promise<RevokeUserConsentReply> {
+    return this.core.call({
+      verb: "DELETE",
+      path: "/resources/v3alpha/users/{userId}/consents/{appId}",
+      args: [userId, appId],
+      repeatable: true,
+    }, options);
+  }
+
 }
 
 /**
@@ -5130,6 +5259,8 @@ export class Services {
    * the proof.
    */
   readonly sessions: SessionsService;
+  /** Sets and resolves what applications may get from those who sign in to them. */
+  readonly applicationSettings: ApplicationSettingsService;
   /**
    * Sets and resolves how long tokens and sign-ins are good. Tokens go by the organization of the application
    * or service user they are for, sign-ins by that of the user. An application may say its own for its
@@ -5183,6 +5314,7 @@ export class Services {
     this.projects = new ProjectsService(core);
     this.userSchemas = new UserSchemasService(core);
     this.sessions = new SessionsService(core);
+    this.applicationSettings = new ApplicationSettingsService(core);
     this.lifetimeSettings = new LifetimeSettingsService(core);
     this.messageTextSettings = new MessageTextSettingsService(core);
     this.smsProviders = new SMSProvidersService(core);

@@ -842,6 +842,18 @@ export type Condition = ExactlyOneOf<{
   event: EventExecution;
 }>;
 
+/** Consent is what a user lets an application do for them at the resource API. */
+export interface Consent {
+  /** The application. */
+  appId: string;
+  /** Its name. */
+  appName: string;
+  /** The roles that were handed over, each as role@object. What the user got since is not among them. */
+  roles: string[];
+  /** When the user said yes. */
+  creationDate: Timestamp;
+}
+
 /** CreateAppKeyReply is the answer of CreateAppKey. */
 export interface CreateAppKeyReply {
   /** ID, sequence and date of the new key. */
@@ -1576,7 +1588,8 @@ export interface Execution {
   targets?: string[];
   /**
    * The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and
-   * without cycles.
+   * without cycles. An execution, and any that includes it, calls 200 targets at most, those of its includes
+   * among them.
    */
   includes?: string[];
 }
@@ -1593,7 +1606,8 @@ export interface ExecutionOutput {
   targets: string[];
   /**
    * The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and
-   * without cycles.
+   * without cycles. An execution, and any that includes it, calls 200 targets at most, those of its includes
+   * among them.
    */
   includes: string[];
 }
@@ -1744,6 +1758,8 @@ export type GetApp = {
    * with those in its organization.
    */
   trusted: boolean;
+  /** Whether they act with all those rights within its organization, without asking its users. */
+  trustedInOrganization: boolean;
 } & AtMostOneOf<{
   /** A client of the OpenID provider. */
   oidc: AppOIDCConfigOutput;
@@ -2792,6 +2808,8 @@ export interface IDP {
   statePolicy?: StatePolicy;
   /** What happens to the accounts of those who sign in with it. */
   options?: Options;
+  /** What people should know of it. */
+  description?: string;
 }
 
 /**
@@ -2860,6 +2878,8 @@ export interface IDPOutput {
   statePolicy: StatePolicy;
   /** What happens to the accounts of those who sign in with it. */
   options?: Options;
+  /** What people should know of it. */
+  description: string;
 }
 
 /**
@@ -3236,6 +3256,12 @@ export const ListFilterMethod = {
   IN: "LIST_FILTER_METHOD_IN",
 } as const;
 export type ListFilterMethod = Open<(typeof ListFilterMethod)[keyof typeof ListFilterMethod]>;
+
+/** ListUserConsentsReply is the answer of ListUserConsents. */
+export interface ListUserConsentsReply {
+  /** The consents. */
+  result: Consent[];
+}
 
 /** LockUserReply is the answer of LockUser. */
 export interface LockUserReply {
@@ -4097,6 +4123,8 @@ export interface PatchIDP {
   statePolicy?: StatePolicy;
   /** The options that are present. */
   options?: Options;
+  /** A new description. */
+  description?: string;
 }
 
 /** PatchInstance changes the fields of an instance that are present. */
@@ -4416,7 +4444,7 @@ export type PatchTarget = {
   /** A new timeout. More than 0s, at most 270s. */
   timeout?: Duration;
 } & AtMostOneOf<{
-  /** Only the status of the response counts. */
+  /** Only the status of the response counts, and a forwarded error, which stands in for one. */
   restWebhook: RestWebhook;
   /** The response body can replace the message being processed. */
   restRequestResponse: RestRequestResponse;
@@ -4946,6 +4974,14 @@ export interface ResetSystemFeaturesReply {
   details: SettingDetails;
 }
 
+/** ResolveApplicationSettingsReply is the answer of ResolveApplicationSettings. */
+export interface ResolveApplicationSettingsReply {
+  /** When the context's own settings last changed. */
+  details: SettingDetails;
+  /** The settings. */
+  settings: ResolvedApplicationSettings;
+}
+
 /** ResolveBrandingReply is the answer of ResolveBranding. */
 export interface ResolveBrandingReply {
   /** When the context's own properties last changed. */
@@ -4978,6 +5014,12 @@ export interface ResolveMessageTextReply {
   settings: ResolvedMessageTextSettings;
   /** The variables that words of this kind can name, for example Code. */
   variables: string[];
+}
+
+/** ResolvedApplicationSettings are the properties as they apply in a context. */
+export interface ResolvedApplicationSettings {
+  /** Whether roles are for trusted applications only. */
+  rolesNeedTrust: ResolvedBool;
 }
 
 /** ResolvedBool is a yes or no and where it comes from. */
@@ -5164,6 +5206,12 @@ export interface RevocationRequest {
   client_assertion?: string;
   /** urn:ietf:params:oauth:client-assertion-type:jwt-bearer. */
   client_assertion_type?: string;
+}
+
+/** RevokeUserConsentReply is the answer of RevokeUserConsent. */
+export interface RevokeUserConsentReply {
+  /** Of the user. */
+  details: Details;
 }
 
 /** Role is something that users can be on a project. */
@@ -5836,6 +5884,21 @@ export const SessionState = {
 } as const;
 export type SessionState = Open<(typeof SessionState)[keyof typeof SessionState]>;
 
+/** SetApplicationSettings sets the properties that are present. */
+export interface SetApplicationSettings {
+  /**
+   * Whether the roles that people hold in the organization of an application are for trusted applications
+   * only (TrustApp): others act without any, whatever their users say.
+   */
+  rolesNeedTrust?: BoolSetting;
+}
+
+/** SetApplicationSettingsReply is the answer of SetApplicationSettings. */
+export interface SetApplicationSettingsReply {
+  /** Sequence and date of the last change. */
+  details: SettingDetails;
+}
+
 /** SetAsInstanceDefaultReply is the answer of SetAsInstanceDefault. */
 export interface SetAsInstanceDefaultReply {
   /** ID of the organization, sequence and date of the change. */
@@ -6149,7 +6212,7 @@ export type Target = {
   /** The time after which the call is cancelled. More than 0s, at most 270s. */
   timeout: Duration;
 } & ExactlyOneOf<{
-  /** Only the status of the response counts. */
+  /** Only the status of the response counts, and a forwarded error, which stands in for one. */
   restWebhook: RestWebhook;
   /** The response body can replace the message being processed. */
   restRequestResponse: RestRequestResponse;
@@ -6404,6 +6467,8 @@ export type TransferApp = {
   state: EffectiveState;
   /** Whether it may act at the resource API with all the rights of those who sign in to it. */
   trusted: boolean;
+  /** Whether it may within its organization. */
+  trustedInOrganization: boolean;
   /** When it was made; now when it is left out. */
   creationDate?: Timestamp;
 } & AtMostOneOf<{
@@ -6548,6 +6613,8 @@ export interface TransferIDP {
   privateKey?: Base64;
   /** When it was made; now when it is left out. */
   creationDate?: Timestamp;
+  /** What it is for. */
+  description: string;
 }
 
 /** TransferIDPLink is an account of a user at an identity provider. */

@@ -95,7 +95,8 @@ type Execution struct {
 	// The IDs of the targets to call, in order.
 	Targets []string `protobuf:"bytes,2,rep,name=targets,proto3" json:"targets,omitempty"`
 	// The IDs of executions with a condition of the same type whose targets are
-	// called too, at most 3 deep and without cycles.
+	// called too, at most 3 deep and without cycles. An execution, and any that includes
+	// it, calls 200 targets at most, those of its includes among them.
 	Includes      []string `protobuf:"bytes,3,rep,name=includes,proto3" json:"includes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

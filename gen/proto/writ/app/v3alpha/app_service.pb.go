@@ -1415,9 +1415,11 @@ type GetApp struct {
 	ComplianceProblems []*ComplianceProblem `protobuf:"bytes,10,rep,name=compliance_problems,json=complianceProblems,proto3" json:"compliance_problems,omitempty"`
 	// Whether its tokens act at this API with all the rights of those who sign in to it
 	// (TrustApp), not just with those in its organization.
-	Trusted       bool `protobuf:"varint,11,opt,name=trusted,proto3" json:"trusted,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Trusted bool `protobuf:"varint,11,opt,name=trusted,proto3" json:"trusted,omitempty"`
+	// Whether they act with all those rights within its organization, without asking its users.
+	TrustedInOrganization bool `protobuf:"varint,12,opt,name=trusted_in_organization,json=trustedInOrganization,proto3" json:"trusted_in_organization,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *GetApp) Reset() {
@@ -1534,6 +1536,13 @@ func (x *GetApp) GetComplianceProblems() []*ComplianceProblem {
 func (x *GetApp) GetTrusted() bool {
 	if x != nil {
 		return x.Trusted
+	}
+	return false
+}
+
+func (x *GetApp) GetTrustedInOrganization() bool {
+	if x != nil {
+		return x.TrustedInOrganization
 	}
 	return false
 }
@@ -2698,9 +2707,11 @@ func (x *DeactivateAppResponse) GetDetails() *v3alpha.Details {
 type TrustAppRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID of the application.
-	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Whether it is trusted within its organization only.
+	OrganizationOnly bool `protobuf:"varint,2,opt,name=organization_only,json=organizationOnly,proto3" json:"organization_only,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *TrustAppRequest) Reset() {
@@ -2738,6 +2749,13 @@ func (x *TrustAppRequest) GetId() string {
 		return x.Id
 	}
 	return ""
+}
+
+func (x *TrustAppRequest) GetOrganizationOnly() bool {
+	if x != nil {
+		return x.OrganizationOnly
+	}
+	return false
 }
 
 // TrustAppResponse is the response of TrustApp.
@@ -3525,7 +3543,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\n" +
 	"GrantTypes\x12H\n" +
 	"\x05types\x18\x01 \x03(\x0e2\x1b.writ.app.v3alpha.GrantTypeB\x15\xbaH\x12\x92\x01\x0f\b\x01\x10\n" +
-	"\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x05types\"\xa8\x04\n" +
+	"\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x05types\"\xe0\x04\n" +
 	"\x06GetApp\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x1d\n" +
 	"\n" +
@@ -3539,7 +3557,8 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x0enone_compliant\x18\t \x01(\bB\x04\x80\xc8\x18\x01R\rnoneCompliant\x12Z\n" +
 	"\x13compliance_problems\x18\n" +
 	" \x03(\v2#.writ.app.v3alpha.ComplianceProblemB\x04\x80\xc8\x18\x01R\x12complianceProblems\x12\x18\n" +
-	"\atrusted\x18\v \x01(\bR\atrusted:\b\xf2\xc7\x18\x04appsB\x12\n" +
+	"\atrusted\x18\v \x01(\bR\atrusted\x126\n" +
+	"\x17trusted_in_organization\x18\f \x01(\bR\x15trustedInOrganization:\b\xf2\xc7\x18\x04appsB\x12\n" +
 	"\x06config\x12\b\x8a\xc8\x18\x04type\"R\n" +
 	"\x11ComplianceProblem\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12+\n" +
@@ -3608,10 +3627,11 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\"W\n" +
 	"\x15DeactivateAppResponse\x12>\n" +
-	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"-\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"Z\n" +
 	"\x0fTrustAppRequest\x12\x1a\n" +
 	"\x02id\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\"R\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\x12+\n" +
+	"\x11organization_only\x18\x02 \x01(\bR\x10organizationOnly\"R\n" +
 	"\x10TrustAppResponse\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"0\n" +
 	"\x12DistrustAppRequest\x12\x1a\n" +
@@ -3706,8 +3726,8 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"SearchApps\x12#.writ.app.v3alpha.SearchAppsRequest\x1a$.writ.app.v3alpha.SearchAppsResponse\"F\xca\xc1\x18\x12\x12\bapp.read\x18\x01\"\x02\x02\x030\x01\x82\xd3\xe4\x93\x02*:\afilters\"\x1f/resources/v3alpha/apps/_search\x12\xa1\x01\n" +
 	"\vActivateApp\x12$.writ.app.v3alpha.ActivateAppRequest\x1a%.writ.app.v3alpha.ActivateAppResponse\"E\xca\xc1\x18\x13\x12\tapp.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02(\"&/resources/v3alpha/apps/{id}/_activate\x12\xa9\x01\n" +
 	"\rDeactivateApp\x12&.writ.app.v3alpha.DeactivateAppRequest\x1a'.writ.app.v3alpha.DeactivateAppResponse\"G\xca\xc1\x18\x13\x12\tapp.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02*\"(/resources/v3alpha/apps/{id}/_deactivate\x12\x99\x01\n" +
-	"\bTrustApp\x12!.writ.app.v3alpha.TrustAppRequest\x1a\".writ.app.v3alpha.TrustAppResponse\"F\xca\xc1\x18\x17\x12\riam.app.trust\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02%\"#/resources/v3alpha/apps/{id}/_trust\x12\xa5\x01\n" +
-	"\vDistrustApp\x12$.writ.app.v3alpha.DistrustAppRequest\x1a%.writ.app.v3alpha.DistrustAppResponse\"I\xca\xc1\x18\x17\x12\riam.app.trust\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02(\"&/resources/v3alpha/apps/{id}/_distrust\x12\xc3\x01\n" +
+	"\bTrustApp\x12!.writ.app.v3alpha.TrustAppRequest\x1a\".writ.app.v3alpha.TrustAppResponse\"F\xca\xc1\x18\x17\x12\rorg.app.trust\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02%\"#/resources/v3alpha/apps/{id}/_trust\x12\xa5\x01\n" +
+	"\vDistrustApp\x12$.writ.app.v3alpha.DistrustAppRequest\x1a%.writ.app.v3alpha.DistrustAppResponse\"I\xca\xc1\x18\x17\x12\rorg.app.trust\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02(\"&/resources/v3alpha/apps/{id}/_distrust\x12\xc3\x01\n" +
 	"\x10RegenerateSecret\x12).writ.app.v3alpha.RegenerateSecretRequest\x1a*.writ.app.v3alpha.RegenerateSecretResponse\"X\xca\xc1\x18\x13\x12\tapp.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02;:\brotation\"//resources/v3alpha/apps/{id}/_regenerate_secret\x12\xab\x01\n" +
 	"\fCreateAppKey\x12%.writ.app.v3alpha.CreateAppKeyRequest\x1a&.writ.app.v3alpha.CreateAppKeyResponse\"L\xca\xc1\x18\x16\n" +
 	"\x02\xc9\x01\x12\tapp.write\x18\x01*\x01\x010\x01\x82\xd3\xe4\x93\x02,:\x03key\"%/resources/v3alpha/apps/{app_id}/keys\x12\xa7\x01\n" +

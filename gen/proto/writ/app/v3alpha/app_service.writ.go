@@ -232,7 +232,15 @@ func MountServiceApps(t *wire.Transports, server ServiceAppsServer, chain grpc.U
 		Verb: "POST", Pattern: "/resources/v3alpha/apps/{id}/_trust", Method: ServiceApps_TrustApp_FullMethodName,
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &TrustAppRequest{}
-		in.NoQuery()
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "organizationOnly", "organization_only":
+				q.Once(0)
+				req.OrganizationOnly = q.Bool()
+			default:
+				q.Unknown()
+			}
+		}
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -1046,6 +1054,9 @@ func (m *GetApp) AppendJSON(b []byte) []byte {
 	b = append(b, "\"trusted\":"...)
 	b = strconv.AppendBool(b, m.GetTrusted())
 	b = append(b, ',')
+	b = append(b, "\"trustedInOrganization\":"...)
+	b = strconv.AppendBool(b, m.GetTrustedInOrganization())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -1629,6 +1640,9 @@ func (m *TrustAppRequest) AppendJSON(b []byte) []byte {
 	b = append(b, "\"id\":"...)
 	b = wire.AppendString(b, m.GetId())
 	b = append(b, ',')
+	b = append(b, "\"organizationOnly\":"...)
+	b = strconv.AppendBool(b, m.GetOrganizationOnly())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -1642,6 +1656,9 @@ func (m *TrustAppRequest) ReadJSON(r *wire.Reader) {
 		case "id":
 			o.Once(0)
 			m.Id = r.String()
+		case "organizationOnly", "organization_only":
+			o.Once(1)
+			m.OrganizationOnly = r.Bool()
 		default:
 			o.Unknown()
 		}

@@ -211,11 +211,16 @@ func (*ApplicationReactivated) Descriptor() ([]byte, []int) {
 	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{3}
 }
 
-// ApplicationTrusted is appended when an application is trusted.
+// ApplicationTrusted is appended when an application is trusted, in the instance or within
+// its organization.
 type ApplicationTrusted struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether it is trusted in the whole instance.
+	Trusted bool `protobuf:"varint,1,opt,name=trusted,proto3" json:"trusted,omitempty"`
+	// Whether it is within its organization.
+	TrustedInOrganization bool `protobuf:"varint,2,opt,name=trusted_in_organization,json=trustedInOrganization,proto3" json:"trusted_in_organization,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *ApplicationTrusted) Reset() {
@@ -246,6 +251,20 @@ func (x *ApplicationTrusted) ProtoReflect() protoreflect.Message {
 // Deprecated: Use ApplicationTrusted.ProtoReflect.Descriptor instead.
 func (*ApplicationTrusted) Descriptor() ([]byte, []int) {
 	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ApplicationTrusted) GetTrusted() bool {
+	if x != nil {
+		return x.Trusted
+	}
+	return false
+}
+
+func (x *ApplicationTrusted) GetTrustedInOrganization() bool {
+	if x != nil {
+		return x.TrustedInOrganization
+	}
+	return false
 }
 
 // ApplicationDistrusted is appended when an application is trusted no longer.
@@ -1013,8 +1032,10 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"\x16ApplicationDeactivated:*\xd2\xc1\x18&\n" +
 	"\x1fproject.application.deactivated\x12\x03app\"D\n" +
 	"\x16ApplicationReactivated:*\xd2\xc1\x18&\n" +
-	"\x1fproject.application.reactivated\x12\x03app\"<\n" +
-	"\x12ApplicationTrusted:&\xd2\xc1\x18\"\n" +
+	"\x1fproject.application.reactivated\x12\x03app\"\x8e\x01\n" +
+	"\x12ApplicationTrusted\x12\x18\n" +
+	"\atrusted\x18\x01 \x01(\bR\atrusted\x126\n" +
+	"\x17trusted_in_organization\x18\x02 \x01(\bR\x15trustedInOrganization:&\xd2\xc1\x18\"\n" +
 	"\x1bproject.application.trusted\x12\x03app\"B\n" +
 	"\x15ApplicationDistrusted:)\xd2\xc1\x18%\n" +
 	"\x1eproject.application.distrusted\x12\x03app\"|\n" +

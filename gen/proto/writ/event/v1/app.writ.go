@@ -64,6 +64,16 @@ func (m *ApplicationReactivated) AppendJSON(b []byte) []byte {
 // optional fields, messages and oneof members are left out.
 func (m *ApplicationTrusted) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"trusted\":"...)
+	b = strconv.AppendBool(b, m.GetTrusted())
+	b = append(b, ',')
+	b = append(b, "\"trustedInOrganization\":"...)
+	b = strconv.AppendBool(b, m.GetTrustedInOrganization())
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
 	return append(b, '}')
 }
 

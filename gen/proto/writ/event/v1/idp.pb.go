@@ -39,7 +39,9 @@ type IDPAdded struct {
 	// The scopes that are asked for.
 	Scopes []string `protobuf:"bytes,5,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// The issuer.
-	Issuer        string `protobuf:"bytes,6,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	Issuer string `protobuf:"bytes,6,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	// What it is for.
+	Description   string `protobuf:"bytes,7,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -116,6 +118,13 @@ func (x *IDPAdded) GetIssuer() string {
 	return ""
 }
 
+func (x *IDPAdded) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
 // IDPChanged is appended when an identity provider changes where it is defined. What is
 // secret is not told, only that something changed.
 type IDPChanged struct {
@@ -127,7 +136,9 @@ type IDPChanged struct {
 	// The new client ID.
 	ClientId *string `protobuf:"bytes,3,opt,name=client_id,json=clientId,proto3,oneof" json:"client_id,omitempty"`
 	// The new issuer.
-	Issuer        *string `protobuf:"bytes,4,opt,name=issuer,proto3,oneof" json:"issuer,omitempty"`
+	Issuer *string `protobuf:"bytes,4,opt,name=issuer,proto3,oneof" json:"issuer,omitempty"`
+	// The new description.
+	Description   *string `protobuf:"bytes,5,opt,name=description,proto3,oneof" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -186,6 +197,13 @@ func (x *IDPChanged) GetClientId() string {
 func (x *IDPChanged) GetIssuer() string {
 	if x != nil && x.Issuer != nil {
 		return *x.Issuer
+	}
+	return ""
+}
+
+func (x *IDPChanged) GetDescription() string {
+	if x != nil && x.Description != nil {
+		return *x.Description
 	}
 	return ""
 }
@@ -287,27 +305,30 @@ var File_writ_event_v1_idp_proto protoreflect.FileDescriptor
 
 const file_writ_event_v1_idp_proto_rawDesc = "" +
 	"\n" +
-	"\x17writ/event/v1/idp.proto\x12\rwrit.event.v1\x1a\x1awrit/idp/v3alpha/idp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xfa\x01\n" +
+	"\x17writ/event/v1/idp.proto\x12\rwrit.event.v1\x1a\x1awrit/idp/v3alpha/idp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\x9c\x02\n" +
 	"\bIDPAdded\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
 	"\x04type\x18\x02 \x01(\x0e2\x1e.writ.idp.v3alpha.ProviderTypeR\x04type\x12C\n" +
 	"\fstate_policy\x18\x03 \x01(\x0e2 .writ.object.v3alpha.StatePolicyR\vstatePolicy\x12\x1b\n" +
 	"\tclient_id\x18\x04 \x01(\tR\bclientId\x12\x16\n" +
 	"\x06scopes\x18\x05 \x03(\tR\x06scopes\x12\x16\n" +
-	"\x06issuer\x18\x06 \x01(\tR\x06issuer:\x14\xd2\xc1\x18\x10\n" +
-	"\tidp.added\x12\x03idp\"\xf9\x01\n" +
+	"\x06issuer\x18\x06 \x01(\tR\x06issuer\x12 \n" +
+	"\vdescription\x18\a \x01(\tR\vdescription:\x14\xd2\xc1\x18\x10\n" +
+	"\tidp.added\x12\x03idp\"\xb0\x02\n" +
 	"\n" +
 	"IDPChanged\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12H\n" +
 	"\fstate_policy\x18\x02 \x01(\x0e2 .writ.object.v3alpha.StatePolicyH\x01R\vstatePolicy\x88\x01\x01\x12 \n" +
 	"\tclient_id\x18\x03 \x01(\tH\x02R\bclientId\x88\x01\x01\x12\x1b\n" +
-	"\x06issuer\x18\x04 \x01(\tH\x03R\x06issuer\x88\x01\x01:\x16\xd2\xc1\x18\x12\n" +
+	"\x06issuer\x18\x04 \x01(\tH\x03R\x06issuer\x88\x01\x01\x12%\n" +
+	"\vdescription\x18\x05 \x01(\tH\x04R\vdescription\x88\x01\x01:\x16\xd2\xc1\x18\x12\n" +
 	"\vidp.changed\x12\x03idpB\a\n" +
 	"\x05_nameB\x0f\n" +
 	"\r_state_policyB\f\n" +
 	"\n" +
 	"_client_idB\t\n" +
-	"\a_issuer\"y\n" +
+	"\a_issuerB\x0e\n" +
+	"\f_description\"y\n" +
 	"\x11IDPStatePolicySet\x12C\n" +
 	"\fstate_policy\x18\x01 \x01(\x0e2 .writ.object.v3alpha.StatePolicyR\vstatePolicy:\x1f\xd2\xc1\x18\x1b\n" +
 	"\x14idp.state_policy.set\x12\x03idp\"<\n" +

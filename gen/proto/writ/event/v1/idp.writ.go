@@ -39,6 +39,9 @@ func (m *IDPAdded) AppendJSON(b []byte) []byte {
 	b = append(b, "\"issuer\":"...)
 	b = wire.AppendString(b, m.GetIssuer())
 	b = append(b, ',')
+	b = append(b, "\"description\":"...)
+	b = wire.AppendString(b, m.GetDescription())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -68,6 +71,11 @@ func (m *IDPChanged) AppendJSON(b []byte) []byte {
 	if m.Issuer != nil {
 		b = append(b, "\"issuer\":"...)
 		b = wire.AppendString(b, m.GetIssuer())
+		b = append(b, ',')
+	}
+	if m.Description != nil {
+		b = append(b, "\"description\":"...)
+		b = wire.AppendString(b, m.GetDescription())
 		b = append(b, ',')
 	}
 	if len(b) > open {

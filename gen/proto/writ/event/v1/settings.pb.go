@@ -197,6 +197,53 @@ func (x *BrandingSet) GetHelpLink() string {
 	return ""
 }
 
+// ApplicationSettingsSet is appended when the settings of applications are set. Properties
+// that did not change are absent, empty ones are inherited from then on.
+type ApplicationSettingsSet struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether roles are for trusted applications only.
+	RolesNeedTrust *v3alpha.BoolSetting `protobuf:"bytes,1,opt,name=roles_need_trust,json=rolesNeedTrust,proto3,oneof" json:"roles_need_trust,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ApplicationSettingsSet) Reset() {
+	*x = ApplicationSettingsSet{}
+	mi := &file_writ_event_v1_settings_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplicationSettingsSet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplicationSettingsSet) ProtoMessage() {}
+
+func (x *ApplicationSettingsSet) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_event_v1_settings_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplicationSettingsSet.ProtoReflect.Descriptor instead.
+func (*ApplicationSettingsSet) Descriptor() ([]byte, []int) {
+	return file_writ_event_v1_settings_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ApplicationSettingsSet) GetRolesNeedTrust() *v3alpha.BoolSetting {
+	if x != nil {
+		return x.RolesNeedTrust
+	}
+	return nil
+}
+
 // MessageTextSet is appended when the words of a kind of message are set in a language.
 // Properties that did not change are absent, empty ones are inherited from then on.
 type MessageTextSet struct {
@@ -225,7 +272,7 @@ type MessageTextSet struct {
 
 func (x *MessageTextSet) Reset() {
 	*x = MessageTextSet{}
-	mi := &file_writ_event_v1_settings_proto_msgTypes[1]
+	mi := &file_writ_event_v1_settings_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -237,7 +284,7 @@ func (x *MessageTextSet) String() string {
 func (*MessageTextSet) ProtoMessage() {}
 
 func (x *MessageTextSet) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_settings_proto_msgTypes[1]
+	mi := &file_writ_event_v1_settings_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -250,7 +297,7 @@ func (x *MessageTextSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageTextSet.ProtoReflect.Descriptor instead.
 func (*MessageTextSet) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_settings_proto_rawDescGZIP(), []int{1}
+	return file_writ_event_v1_settings_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *MessageTextSet) GetKind() string {
@@ -336,7 +383,7 @@ type LifetimesSet struct {
 
 func (x *LifetimesSet) Reset() {
 	*x = LifetimesSet{}
-	mi := &file_writ_event_v1_settings_proto_msgTypes[2]
+	mi := &file_writ_event_v1_settings_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -348,7 +395,7 @@ func (x *LifetimesSet) String() string {
 func (*LifetimesSet) ProtoMessage() {}
 
 func (x *LifetimesSet) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_settings_proto_msgTypes[2]
+	mi := &file_writ_event_v1_settings_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -361,7 +408,7 @@ func (x *LifetimesSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LifetimesSet.ProtoReflect.Descriptor instead.
 func (*LifetimesSet) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_settings_proto_rawDescGZIP(), []int{2}
+	return file_writ_event_v1_settings_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *LifetimesSet) GetAccessTokenLifetime() *durationpb.Duration {
@@ -441,7 +488,11 @@ const file_writ_event_v1_settings_proto_rawDesc = "" +
 	"\v_terms_linkB\x0f\n" +
 	"\r_privacy_linkB\f\n" +
 	"\n" +
-	"_help_link\"\x9a\x03\n" +
+	"_help_link\"\xab\x01\n" +
+	"\x16ApplicationSettingsSet\x12Q\n" +
+	"\x10roles_need_trust\x18\x01 \x01(\v2\".writ.settings.v3alpha.BoolSettingH\x00R\x0erolesNeedTrust\x88\x01\x01:)\xd2\xc1\x18%\n" +
+	"\x19settings.applications.set\x12\bsettingsB\x13\n" +
+	"\x11_roles_need_trust\"\x9a\x03\n" +
 	"\x0eMessageTextSet\x12\x12\n" +
 	"\x04kind\x18\b \x01(\tR\x04kind\x12\x1a\n" +
 	"\blanguage\x18\t \x01(\tR\blanguage\x12\x1d\n" +
@@ -483,30 +534,32 @@ func file_writ_event_v1_settings_proto_rawDescGZIP() []byte {
 	return file_writ_event_v1_settings_proto_rawDescData
 }
 
-var file_writ_event_v1_settings_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_writ_event_v1_settings_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_writ_event_v1_settings_proto_goTypes = []any{
-	(*BrandingSet)(nil),         // 0: writ.event.v1.BrandingSet
-	(*MessageTextSet)(nil),      // 1: writ.event.v1.MessageTextSet
-	(*LifetimesSet)(nil),        // 2: writ.event.v1.LifetimesSet
-	(*v3alpha.StoredImage)(nil), // 3: writ.settings.v3alpha.StoredImage
-	(*v3alpha.BoolSetting)(nil), // 4: writ.settings.v3alpha.BoolSetting
-	(*durationpb.Duration)(nil), // 5: google.protobuf.Duration
+	(*BrandingSet)(nil),            // 0: writ.event.v1.BrandingSet
+	(*ApplicationSettingsSet)(nil), // 1: writ.event.v1.ApplicationSettingsSet
+	(*MessageTextSet)(nil),         // 2: writ.event.v1.MessageTextSet
+	(*LifetimesSet)(nil),           // 3: writ.event.v1.LifetimesSet
+	(*v3alpha.StoredImage)(nil),    // 4: writ.settings.v3alpha.StoredImage
+	(*v3alpha.BoolSetting)(nil),    // 5: writ.settings.v3alpha.BoolSetting
+	(*durationpb.Duration)(nil),    // 6: google.protobuf.Duration
 }
 var file_writ_event_v1_settings_proto_depIdxs = []int32{
-	3, // 0: writ.event.v1.BrandingSet.logo_light:type_name -> writ.settings.v3alpha.StoredImage
-	3, // 1: writ.event.v1.BrandingSet.logo_dark:type_name -> writ.settings.v3alpha.StoredImage
-	3, // 2: writ.event.v1.BrandingSet.icon:type_name -> writ.settings.v3alpha.StoredImage
-	4, // 3: writ.event.v1.BrandingSet.hide_product_name:type_name -> writ.settings.v3alpha.BoolSetting
-	5, // 4: writ.event.v1.LifetimesSet.access_token_lifetime:type_name -> google.protobuf.Duration
-	5, // 5: writ.event.v1.LifetimesSet.id_token_lifetime:type_name -> google.protobuf.Duration
-	5, // 6: writ.event.v1.LifetimesSet.refresh_token_idle_lifetime:type_name -> google.protobuf.Duration
-	5, // 7: writ.event.v1.LifetimesSet.refresh_token_lifetime:type_name -> google.protobuf.Duration
-	5, // 8: writ.event.v1.LifetimesSet.session_idle_lifetime:type_name -> google.protobuf.Duration
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	4,  // 0: writ.event.v1.BrandingSet.logo_light:type_name -> writ.settings.v3alpha.StoredImage
+	4,  // 1: writ.event.v1.BrandingSet.logo_dark:type_name -> writ.settings.v3alpha.StoredImage
+	4,  // 2: writ.event.v1.BrandingSet.icon:type_name -> writ.settings.v3alpha.StoredImage
+	5,  // 3: writ.event.v1.BrandingSet.hide_product_name:type_name -> writ.settings.v3alpha.BoolSetting
+	5,  // 4: writ.event.v1.ApplicationSettingsSet.roles_need_trust:type_name -> writ.settings.v3alpha.BoolSetting
+	6,  // 5: writ.event.v1.LifetimesSet.access_token_lifetime:type_name -> google.protobuf.Duration
+	6,  // 6: writ.event.v1.LifetimesSet.id_token_lifetime:type_name -> google.protobuf.Duration
+	6,  // 7: writ.event.v1.LifetimesSet.refresh_token_idle_lifetime:type_name -> google.protobuf.Duration
+	6,  // 8: writ.event.v1.LifetimesSet.refresh_token_lifetime:type_name -> google.protobuf.Duration
+	6,  // 9: writ.event.v1.LifetimesSet.session_idle_lifetime:type_name -> google.protobuf.Duration
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_writ_event_v1_settings_proto_init() }
@@ -516,13 +569,14 @@ func file_writ_event_v1_settings_proto_init() {
 	}
 	file_writ_event_v1_settings_proto_msgTypes[0].OneofWrappers = []any{}
 	file_writ_event_v1_settings_proto_msgTypes[1].OneofWrappers = []any{}
+	file_writ_event_v1_settings_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_event_v1_settings_proto_rawDesc), len(file_writ_event_v1_settings_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

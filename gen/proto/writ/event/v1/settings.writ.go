@@ -95,6 +95,22 @@ func (m *BrandingSet) AppendJSON(b []byte) []byte {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
+func (m *ApplicationSettingsSet) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	if v := m.GetRolesNeedTrust(); v != nil {
+		b = append(b, "\"rolesNeedTrust\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
 func (m *MessageTextSet) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)

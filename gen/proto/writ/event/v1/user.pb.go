@@ -610,6 +610,108 @@ func (*UserRemoved) Descriptor() ([]byte, []int) {
 	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{8}
 }
 
+// UserConsentAdded is appended when a user lets an application act for them at the resource
+// API, or hands over other roles.
+type UserConsentAdded struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The application.
+	AppId string `protobuf:"bytes,1,opt,name=app_id,json=appId,proto3" json:"app_id,omitempty"`
+	// The roles that were handed over, each as role@object.
+	Roles         []string `protobuf:"bytes,2,rep,name=roles,proto3" json:"roles,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UserConsentAdded) Reset() {
+	*x = UserConsentAdded{}
+	mi := &file_writ_event_v1_user_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UserConsentAdded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UserConsentAdded) ProtoMessage() {}
+
+func (x *UserConsentAdded) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_event_v1_user_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UserConsentAdded.ProtoReflect.Descriptor instead.
+func (*UserConsentAdded) Descriptor() ([]byte, []int) {
+	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *UserConsentAdded) GetAppId() string {
+	if x != nil {
+		return x.AppId
+	}
+	return ""
+}
+
+func (x *UserConsentAdded) GetRoles() []string {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+// UserConsentRemoved is appended when that is taken back.
+type UserConsentRemoved struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The application.
+	AppId         string `protobuf:"bytes,1,opt,name=app_id,json=appId,proto3" json:"app_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UserConsentRemoved) Reset() {
+	*x = UserConsentRemoved{}
+	mi := &file_writ_event_v1_user_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UserConsentRemoved) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UserConsentRemoved) ProtoMessage() {}
+
+func (x *UserConsentRemoved) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_event_v1_user_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UserConsentRemoved.ProtoReflect.Descriptor instead.
+func (*UserConsentRemoved) Descriptor() ([]byte, []int) {
+	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *UserConsentRemoved) GetAppId() string {
+	if x != nil {
+		return x.AppId
+	}
+	return ""
+}
+
 // UserMetadataSet is appended when an entry of a user's metadata is set; values can be personal and are not kept here.
 type UserMetadataSet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -621,7 +723,7 @@ type UserMetadataSet struct {
 
 func (x *UserMetadataSet) Reset() {
 	*x = UserMetadataSet{}
-	mi := &file_writ_event_v1_user_proto_msgTypes[9]
+	mi := &file_writ_event_v1_user_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -633,7 +735,7 @@ func (x *UserMetadataSet) String() string {
 func (*UserMetadataSet) ProtoMessage() {}
 
 func (x *UserMetadataSet) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_user_proto_msgTypes[9]
+	mi := &file_writ_event_v1_user_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -646,7 +748,7 @@ func (x *UserMetadataSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserMetadataSet.ProtoReflect.Descriptor instead.
 func (*UserMetadataSet) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{9}
+	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UserMetadataSet) GetKey() string {
@@ -667,7 +769,7 @@ type UserMetadataRemoved struct {
 
 func (x *UserMetadataRemoved) Reset() {
 	*x = UserMetadataRemoved{}
-	mi := &file_writ_event_v1_user_proto_msgTypes[10]
+	mi := &file_writ_event_v1_user_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -679,7 +781,7 @@ func (x *UserMetadataRemoved) String() string {
 func (*UserMetadataRemoved) ProtoMessage() {}
 
 func (x *UserMetadataRemoved) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_user_proto_msgTypes[10]
+	mi := &file_writ_event_v1_user_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -692,7 +794,7 @@ func (x *UserMetadataRemoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserMetadataRemoved.ProtoReflect.Descriptor instead.
 func (*UserMetadataRemoved) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{10}
+	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UserMetadataRemoved) GetKey() string {
@@ -715,7 +817,7 @@ type MachineKeyAdded struct {
 
 func (x *MachineKeyAdded) Reset() {
 	*x = MachineKeyAdded{}
-	mi := &file_writ_event_v1_user_proto_msgTypes[11]
+	mi := &file_writ_event_v1_user_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -727,7 +829,7 @@ func (x *MachineKeyAdded) String() string {
 func (*MachineKeyAdded) ProtoMessage() {}
 
 func (x *MachineKeyAdded) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_user_proto_msgTypes[11]
+	mi := &file_writ_event_v1_user_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -740,7 +842,7 @@ func (x *MachineKeyAdded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineKeyAdded.ProtoReflect.Descriptor instead.
 func (*MachineKeyAdded) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{11}
+	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *MachineKeyAdded) GetKeyId() string {
@@ -768,7 +870,7 @@ type MachineKeyRemoved struct {
 
 func (x *MachineKeyRemoved) Reset() {
 	*x = MachineKeyRemoved{}
-	mi := &file_writ_event_v1_user_proto_msgTypes[12]
+	mi := &file_writ_event_v1_user_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -780,7 +882,7 @@ func (x *MachineKeyRemoved) String() string {
 func (*MachineKeyRemoved) ProtoMessage() {}
 
 func (x *MachineKeyRemoved) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_user_proto_msgTypes[12]
+	mi := &file_writ_event_v1_user_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -793,7 +895,7 @@ func (x *MachineKeyRemoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineKeyRemoved.ProtoReflect.Descriptor instead.
 func (*MachineKeyRemoved) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{12}
+	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *MachineKeyRemoved) GetKeyId() string {
@@ -814,7 +916,7 @@ type MachineSecretSet struct {
 
 func (x *MachineSecretSet) Reset() {
 	*x = MachineSecretSet{}
-	mi := &file_writ_event_v1_user_proto_msgTypes[13]
+	mi := &file_writ_event_v1_user_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +928,7 @@ func (x *MachineSecretSet) String() string {
 func (*MachineSecretSet) ProtoMessage() {}
 
 func (x *MachineSecretSet) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_user_proto_msgTypes[13]
+	mi := &file_writ_event_v1_user_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +941,7 @@ func (x *MachineSecretSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineSecretSet.ProtoReflect.Descriptor instead.
 func (*MachineSecretSet) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{13}
+	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *MachineSecretSet) GetOldSecretUntil() *timestamppb.Timestamp {
@@ -858,7 +960,7 @@ type MachineSecretRemoved struct {
 
 func (x *MachineSecretRemoved) Reset() {
 	*x = MachineSecretRemoved{}
-	mi := &file_writ_event_v1_user_proto_msgTypes[14]
+	mi := &file_writ_event_v1_user_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -870,7 +972,7 @@ func (x *MachineSecretRemoved) String() string {
 func (*MachineSecretRemoved) ProtoMessage() {}
 
 func (x *MachineSecretRemoved) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_user_proto_msgTypes[14]
+	mi := &file_writ_event_v1_user_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -883,7 +985,7 @@ func (x *MachineSecretRemoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineSecretRemoved.ProtoReflect.Descriptor instead.
 func (*MachineSecretRemoved) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{14}
+	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{16}
 }
 
 var File_writ_event_v1_user_proto protoreflect.FileDescriptor
@@ -974,7 +1076,14 @@ const file_writ_event_v1_user_proto_rawDesc = "" +
 	"\fUserUnlocked:\x19\xd2\xc1\x18\x15\n" +
 	"\ruser.unlocked\x12\x04user\"+\n" +
 	"\vUserRemoved:\x1c\xd2\xc1\x18\x14\n" +
-	"\fuser.removed\x12\x04user\x98\xc8\x18\x01\"[\n" +
+	"\fuser.removed\x12\x04user\x98\xc8\x18\x01\"k\n" +
+	"\x10UserConsentAdded\x12\x1b\n" +
+	"\x06app_id\x18\x01 \x01(\tB\x04\x80\xc8\x18\x01R\x05appId\x12\x1a\n" +
+	"\x05roles\x18\x02 \x03(\tB\x04\x80\xc8\x18\x01R\x05roles:\x1e\xd2\xc1\x18\x1a\n" +
+	"\x12user.consent.added\x12\x04user\"S\n" +
+	"\x12UserConsentRemoved\x12\x1b\n" +
+	"\x06app_id\x18\x01 \x01(\tB\x04\x80\xc8\x18\x01R\x05appId: \xd2\xc1\x18\x1c\n" +
+	"\x14user.consent.removed\x12\x04user\"[\n" +
 	"\x0fUserMetadataSet\x12\x18\n" +
 	"\x03key\x18\x01 \x01(\tB\x06\xfa\xc7\x18\x02idR\x03key:.\xd2\xc1\x18\x19\n" +
 	"\x11user.metadata.set\x12\x04user\xf2\xc7\x18\ruser_metadata\"g\n" +
@@ -1006,7 +1115,7 @@ func file_writ_event_v1_user_proto_rawDescGZIP() []byte {
 	return file_writ_event_v1_user_proto_rawDescData
 }
 
-var file_writ_event_v1_user_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_writ_event_v1_user_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_writ_event_v1_user_proto_goTypes = []any{
 	(*HumanChanged)(nil),          // 0: writ.event.v1.HumanChanged
 	(*MachineChanged)(nil),        // 1: writ.event.v1.MachineChanged
@@ -1017,17 +1126,19 @@ var file_writ_event_v1_user_proto_goTypes = []any{
 	(*UserLocked)(nil),            // 6: writ.event.v1.UserLocked
 	(*UserUnlocked)(nil),          // 7: writ.event.v1.UserUnlocked
 	(*UserRemoved)(nil),           // 8: writ.event.v1.UserRemoved
-	(*UserMetadataSet)(nil),       // 9: writ.event.v1.UserMetadataSet
-	(*UserMetadataRemoved)(nil),   // 10: writ.event.v1.UserMetadataRemoved
-	(*MachineKeyAdded)(nil),       // 11: writ.event.v1.MachineKeyAdded
-	(*MachineKeyRemoved)(nil),     // 12: writ.event.v1.MachineKeyRemoved
-	(*MachineSecretSet)(nil),      // 13: writ.event.v1.MachineSecretSet
-	(*MachineSecretRemoved)(nil),  // 14: writ.event.v1.MachineSecretRemoved
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(*UserConsentAdded)(nil),      // 9: writ.event.v1.UserConsentAdded
+	(*UserConsentRemoved)(nil),    // 10: writ.event.v1.UserConsentRemoved
+	(*UserMetadataSet)(nil),       // 11: writ.event.v1.UserMetadataSet
+	(*UserMetadataRemoved)(nil),   // 12: writ.event.v1.UserMetadataRemoved
+	(*MachineKeyAdded)(nil),       // 13: writ.event.v1.MachineKeyAdded
+	(*MachineKeyRemoved)(nil),     // 14: writ.event.v1.MachineKeyRemoved
+	(*MachineSecretSet)(nil),      // 15: writ.event.v1.MachineSecretSet
+	(*MachineSecretRemoved)(nil),  // 16: writ.event.v1.MachineSecretRemoved
+	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
 }
 var file_writ_event_v1_user_proto_depIdxs = []int32{
-	15, // 0: writ.event.v1.MachineKeyAdded.expiration_date:type_name -> google.protobuf.Timestamp
-	15, // 1: writ.event.v1.MachineSecretSet.old_secret_until:type_name -> google.protobuf.Timestamp
+	17, // 0: writ.event.v1.MachineKeyAdded.expiration_date:type_name -> google.protobuf.Timestamp
+	17, // 1: writ.event.v1.MachineSecretSet.old_secret_until:type_name -> google.protobuf.Timestamp
 	2,  // [2:2] is the sub-list for method output_type
 	2,  // [2:2] is the sub-list for method input_type
 	2,  // [2:2] is the sub-list for extension type_name
@@ -1048,7 +1159,7 @@ func file_writ_event_v1_user_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_event_v1_user_proto_rawDesc), len(file_writ_event_v1_user_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -223,6 +223,44 @@ func (m *UserRemoved) AppendJSON(b []byte) []byte {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
+func (m *UserConsentAdded) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"appId\":"...)
+	b = wire.AppendString(b, m.GetAppId())
+	b = append(b, ',')
+	b = append(b, "\"roles\":"...)
+	b = append(b, '[')
+	for i, v := range m.GetRoles() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = wire.AppendString(b, v)
+	}
+	b = append(b, ']')
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *UserConsentRemoved) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"appId\":"...)
+	b = wire.AppendString(b, m.GetAppId())
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
 func (m *UserMetadataSet) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)

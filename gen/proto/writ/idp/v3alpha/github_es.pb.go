@@ -701,13 +701,12 @@ const file_writ_idp_v3alpha_github_es_proto_rawDesc = "" +
 	" writ/idp/v3alpha/github_es.proto\x12\x10writ.idp.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1awrit/idp/v3alpha/idp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\x8a\x01\n" +
 	"\vGitHubESIDP\x12/\n" +
 	"\x03idp\x18\x01 \x01(\v2\x15.writ.idp.v3alpha.IDPB\x06\xbaH\x03\xc8\x01\x01R\x03idp\x12@\n" +
-	"\x06config\x18\x02 \x01(\v2 .writ.idp.v3alpha.GitHubESConfigB\x06\xbaH\x03\xc8\x01\x01R\x06config:\b\xf2\xc7\x18\x04idps\"\x85\x05\n" +
-	"\x0eGitHubESConfig\x12\xa1\x01\n" +
-	"\x16authorization_endpoint\x18\x01 \x01(\tBj\xbaHgre\x10\x01\x18\xe8\a2(^https?://[!-\"$-.0->A-~]+([/?#][!-~]*)?$\x92\x020https://github.example.com/login/oauth/authorize\x88\x01\x01R\x15authorizationEndpoint\x12\x94\x01\n" +
-	"\x0etoken_endpoint\x18\x02 \x01(\tBm\xbaHjrh\x10\x01\x18\xe8\a2(^https?://[!-\"$-.0->A-~]+([/?#][!-~]*)?$\x92\x023https://github.example.com/login/oauth/access_token\x88\x01\x01R\rtokenEndpoint\x12\x85\x01\n" +
-	"\ruser_endpoint\x18\x03 \x01(\tB`\xbaH]r[\x10\x01\x18\xe8\a2(^https?://[!-\"$-.0->A-~]+([/?#][!-~]*)?$\x92\x02&https://github.example.com/api/v3/user\x88\x01\x01R\fuserEndpoint\x12'\n" +
-	"\tclient_id\x18\x04 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\bclientId\x129\n" +
+	"\x06config\x18\x02 \x01(\v2 .writ.idp.v3alpha.GitHubESConfigB\x06\xbaH\x03\xc8\x01\x01R\x06config:\b\xf2\xc7\x18\x04idps\"\x95\x05\n" +
+	"\x0eGitHubESConfig\x12\xa5\x01\n" +
+	"\x16authorization_endpoint\x18\x01 \x01(\tBn\xbaHgre\x10\x01\x18\xe8\a2(^https?://[!-\"$-.0->A-~]+([/?#][!-~]*)?$\x92\x020https://github.example.com/login/oauth/authorize\x88\x01\x01\xf8\xc1\x18\x01R\x15authorizationEndpoint\x12\x98\x01\n" +
+	"\x0etoken_endpoint\x18\x02 \x01(\tBq\xbaHjrh\x10\x01\x18\xe8\a2(^https?://[!-\"$-.0->A-~]+([/?#][!-~]*)?$\x92\x023https://github.example.com/login/oauth/access_token\x88\x01\x01\xf8\xc1\x18\x01R\rtokenEndpoint\x12\x89\x01\n" +
+	"\ruser_endpoint\x18\x03 \x01(\tBd\xbaH]r[\x10\x01\x18\xe8\a2(^https?://[!-\"$-.0->A-~]+([/?#][!-~]*)?$\x92\x02&https://github.example.com/api/v3/user\x88\x01\x01\xf8\xc1\x18\x01R\fuserEndpoint\x12+\n" +
+	"\tclient_id\x18\x04 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\xf8\xc1\x18\x01R\bclientId\x129\n" +
 	"\x06scopes\x18\x05 \x03(\tB!\xbaH\x1e\x92\x01\x1b\x10d\"\x17r\x15\x10\x01\x18\xc8\x012\x0e^[!#-\\[\\]-~]+$R\x06scopes\x12:\n" +
 	"\rclient_secret\x18\x06 \x01(\tB\x10\xbaH\x05r\x03\x18\xe8\a\xe0\xc1\x18\x01\x80\xc8\x18\x01H\x00R\fclientSecret\x88\x01\x01B\x10\n" +
 	"\x0e_client_secret\"\xa6\x01\n" +
@@ -715,13 +714,12 @@ const file_writ_idp_v3alpha_github_es_proto_rawDesc = "" +
 	"\x03idp\x18\x01 \x01(\v2\x1a.writ.idp.v3alpha.PatchIDPH\x00R\x03idp\x88\x01\x01\x12B\n" +
 	"\x06config\x18\x02 \x01(\v2%.writ.idp.v3alpha.PatchGitHubESConfigH\x01R\x06config\x88\x01\x01:\b\xf2\xc7\x18\x04idpsB\x06\n" +
 	"\x04_idpB\t\n" +
-	"\a_config\"\xec\x05\n" +
-	"\x13PatchGitHubESConfig\x12\xa6\x01\n" +
-	"\x16authorization_endpoint\x18\x01 \x01(\tBj\xbaHgre\x10\x01\x18\xe8\a2(^https?://[!-\"$-.0->A-~]+([/?#][!-~]*)?$\x92\x020https://github.example.com/login/oauth/authorize\x88\x01\x01H\x00R\x15authorizationEndpoint\x88\x01\x01\x12\x99\x01\n" +
-	"\x0etoken_endpoint\x18\x02 \x01(\tBm\xbaHjrh\x10\x01\x18\xe8\a2(^https?://[!-\"$-.0->A-~]+([/?#][!-~]*)?$\x92\x023https://github.example.com/login/oauth/access_token\x88\x01\x01H\x01R\rtokenEndpoint\x88\x01\x01\x12\x8a\x01\n" +
-	"\ruser_endpoint\x18\x03 \x01(\tB`\xbaH]r[\x10\x01\x18\xe8\a2(^https?://[!-\"$-.0->A-~]+([/?#][!-~]*)?$\x92\x02&https://github.example.com/api/v3/user\x88\x01\x01H\x02R\fuserEndpoint\x88\x01\x01\x12,\n" +
-	"\tclient_id\x18\x04 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x03R\bclientId\x88\x01\x01\x129\n" +
+	"\a_config\"\xfc\x05\n" +
+	"\x13PatchGitHubESConfig\x12\xaa\x01\n" +
+	"\x16authorization_endpoint\x18\x01 \x01(\tBn\xbaHgre\x10\x01\x18\xe8\a2(^https?://[!-\"$-.0->A-~]+([/?#][!-~]*)?$\x92\x020https://github.example.com/login/oauth/authorize\x88\x01\x01\xf8\xc1\x18\x01H\x00R\x15authorizationEndpoint\x88\x01\x01\x12\x9d\x01\n" +
+	"\x0etoken_endpoint\x18\x02 \x01(\tBq\xbaHjrh\x10\x01\x18\xe8\a2(^https?://[!-\"$-.0->A-~]+([/?#][!-~]*)?$\x92\x023https://github.example.com/login/oauth/access_token\x88\x01\x01\xf8\xc1\x18\x01H\x01R\rtokenEndpoint\x88\x01\x01\x12\x8e\x01\n" +
+	"\ruser_endpoint\x18\x03 \x01(\tBd\xbaH]r[\x10\x01\x18\xe8\a2(^https?://[!-\"$-.0->A-~]+([/?#][!-~]*)?$\x92\x02&https://github.example.com/api/v3/user\x88\x01\x01\xf8\xc1\x18\x01H\x02R\fuserEndpoint\x88\x01\x01\x120\n" +
+	"\tclient_id\x18\x04 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\xf8\xc1\x18\x01H\x03R\bclientId\x88\x01\x01\x129\n" +
 	"\x06scopes\x18\x05 \x03(\tB!\xbaH\x1e\x92\x01\x1b\x10d\"\x17r\x15\x10\x01\x18\xc8\x012\x0e^[!#-\\[\\]-~]+$R\x06scopes\x12:\n" +
 	"\rclient_secret\x18\x06 \x01(\tB\x10\xbaH\x05r\x03\x18\xe8\a\xe0\xc1\x18\x01\x80\xc8\x18\x01H\x04R\fclientSecret\x88\x01\x01B\x19\n" +
 	"\x17_authorization_endpointB\x11\n" +
@@ -736,15 +734,14 @@ const file_writ_idp_v3alpha_github_es_proto_rawDesc = "" +
 	"\x05state\x18\x03 \x01(\x0e2#.writ.object.v3alpha.EffectiveStateB\x04\x80\xc8\x18\x01R\x05state\x122\n" +
 	"\x04type\x18\x04 \x01(\x0e2\x1e.writ.idp.v3alpha.ProviderTypeR\x04type\x127\n" +
 	"\x03idp\x18\x05 \x01(\v2\x1d.writ.idp.v3alpha.GitHubESIDPB\x06\xbaH\x03\xc8\x01\x01R\x03idp:\b\xf2\xc7\x18\x04idpsB\t\n" +
-	"\a_parent\"\x8a\x01\n" +
-	"\x18CreateGitHubESIDPRequest\x125\n" +
-	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\x127\n" +
+	"\a_parent\"\x90\x01\n" +
+	"\x18CreateGitHubESIDPRequest\x12;\n" +
+	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextB\x04\xf8\xc1\x18\x01R\x03ctx\x127\n" +
 	"\x03idp\x18\x02 \x01(\v2\x1d.writ.idp.v3alpha.GitHubESIDPB\x06\xbaH\x03\xc8\x01\x01R\x03idp\"[\n" +
 	"\x19CreateGitHubESIDPResponse\x12>\n" +
-	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"s\n" +
-	"\x17PatchGitHubESIDPRequest\x12\x1a\n" +
-	"\x02id\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\x12<\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"w\n" +
+	"\x17PatchGitHubESIDPRequest\x12\x1e\n" +
+	"\x02id\x18\x01 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\xf8\xc1\x18\x01R\x02id\x12<\n" +
 	"\x03idp\x18\x02 \x01(\v2\".writ.idp.v3alpha.PatchGitHubESIDPB\x06\xbaH\x03\xc8\x01\x01R\x03idp\"Z\n" +
 	"\x18PatchGitHubESIDPResponse\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"3\n" +

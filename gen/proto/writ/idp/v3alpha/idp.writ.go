@@ -25,6 +25,9 @@ func (m *IDP) AppendJSON(b []byte) []byte {
 		b = v.AppendJSON(b)
 		b = append(b, ',')
 	}
+	b = append(b, "\"description\":"...)
+	b = wire.AppendString(b, m.GetDescription())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -44,6 +47,9 @@ func (m *IDP) ReadJSON(r *wire.Reader) {
 		case "options":
 			o.Once(2)
 			m.Options = wire.ReadMessage[Options](r)
+		case "description":
+			o.Once(3)
+			m.Description = r.String()
 		default:
 			o.Unknown()
 		}
@@ -70,6 +76,11 @@ func (m *PatchIDP) AppendJSON(b []byte) []byte {
 		b = v.AppendJSON(b)
 		b = append(b, ',')
 	}
+	if m.Description != nil {
+		b = append(b, "\"description\":"...)
+		b = wire.AppendString(b, m.GetDescription())
+		b = append(b, ',')
+	}
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -89,6 +100,9 @@ func (m *PatchIDP) ReadJSON(r *wire.Reader) {
 		case "options":
 			o.Once(2)
 			m.Options = wire.ReadMessage[Options](r)
+		case "description":
+			o.Once(3)
+			m.Description = new(r.String())
 		default:
 			o.Unknown()
 		}

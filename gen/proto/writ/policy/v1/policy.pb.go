@@ -275,7 +275,10 @@ type Operation struct {
 	Permission string `protobuf:"bytes,2,opt,name=permission,proto3" json:"permission,omitempty"`
 	// The feature flag without which the operation answers FEATURE_DISABLED.
 	Feature Feature `protobuf:"varint,3,opt,name=feature,proto3,enum=writ.policy.v1.Feature" json:"feature,omitempty"`
-	// The context levels the operation applies to; empty means the instance.
+	// The context levels the operation applies to; empty means the instance. Executions of
+	// an instance run around calls about it. Around those about the system none run, so what
+	// applies to the system alone cannot be named in their conditions; what applies to others
+	// too has a ctx that says which, or inherits.
 	Levels []Level `protobuf:"varint,4,rep,packed,name=levels,proto3,enum=writ.policy.v1.Level" json:"levels,omitempty"`
 	// Conditions, beyond invalid input, under which the operation refuses.
 	Refusals []Refusal `protobuf:"varint,5,rep,packed,name=refusals,proto3,enum=writ.policy.v1.Refusal" json:"refusals,omitempty"`
@@ -528,6 +531,14 @@ var file_writ_policy_v1_policy_proto_extTypes = []protoimpl.ExtensionInfo{
 		Filename:      "writ/policy/v1/policy.proto",
 	},
 	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         50207,
+		Name:          "writ.policy.v1.steers",
+		Tag:           "varint,50207,opt,name=steers",
+		Filename:      "writ/policy/v1/policy.proto",
+	},
+	{
 		ExtendedType:  (*descriptorpb.EnumValueOptions)(nil),
 		ExtensionType: (*bool)(nil),
 		Field:         50220,
@@ -549,7 +560,8 @@ var (
 // Extension fields to descriptorpb.ServiceOptions.
 var (
 	// Callers with IAM_OWNER who send writ-skip-executions: true have no executions run
-	// around the operations of the service: so nobody is kept out by what they set up.
+	// around the operations of the service: so nobody is kept out by what they set up. Callers
+	// with a role of the system can send it with any operation.
 	//
 	// optional bool skips_executions = 50206;
 	E_SkipsExecutions = &file_writ_policy_v1_policy_proto_extTypes[1]
@@ -579,6 +591,12 @@ var (
 	//
 	// optional bool json = 50205;
 	E_Json = &file_writ_policy_v1_policy_proto_extTypes[5]
+	// The field decides where a secret of the request goes, or whose it is. An answer of a
+	// target that leaves a secret where it is leaves the field as it is too: who was not told
+	// a secret does not send it elsewhere.
+	//
+	// optional bool steers = 50207;
+	E_Steers = &file_writ_policy_v1_policy_proto_extTypes[6]
 )
 
 // Extension fields to descriptorpb.EnumValueOptions.
@@ -586,7 +604,7 @@ var (
 	// The feature is on where neither the instance nor the system decided.
 	//
 	// optional bool on_by_default = 50220;
-	E_OnByDefault = &file_writ_policy_v1_policy_proto_extTypes[6]
+	E_OnByDefault = &file_writ_policy_v1_policy_proto_extTypes[7]
 )
 
 var File_writ_policy_v1_policy_proto protoreflect.FileDescriptor
@@ -637,7 +655,8 @@ const file_writ_policy_v1_policy_proto_rawDesc = "" +
 	"\x05event\x12\x1f.google.protobuf.MessageOptions\x18\x9a\x88\x03 \x01(\v2\x15.writ.policy.v1.EventR\x05event:W\n" +
 	"\bfunction\x12\x1f.google.protobuf.MessageOptions\x18\x9b\x88\x03 \x01(\v2\x18.writ.policy.v1.FunctionR\bfunction:7\n" +
 	"\x06secret\x12\x1d.google.protobuf.FieldOptions\x18\x9c\x88\x03 \x01(\bR\x06secret:3\n" +
-	"\x04json\x12\x1d.google.protobuf.FieldOptions\x18\x9d\x88\x03 \x01(\bR\x04json:G\n" +
+	"\x04json\x12\x1d.google.protobuf.FieldOptions\x18\x9d\x88\x03 \x01(\bR\x04json:7\n" +
+	"\x06steers\x12\x1d.google.protobuf.FieldOptions\x18\x9f\x88\x03 \x01(\bR\x06steers:G\n" +
 	"\ron_by_default\x12!.google.protobuf.EnumValueOptions\x18\xac\x88\x03 \x01(\bR\vonByDefaultB;Z9github.com/writ-id/writ/gen/proto/writ/policy/v1;policyv1b\x06proto3"
 
 var (
@@ -679,14 +698,15 @@ var file_writ_policy_v1_policy_proto_depIdxs = []int32{
 	9,  // 7: writ.policy.v1.function:extendee -> google.protobuf.MessageOptions
 	10, // 8: writ.policy.v1.secret:extendee -> google.protobuf.FieldOptions
 	10, // 9: writ.policy.v1.json:extendee -> google.protobuf.FieldOptions
-	11, // 10: writ.policy.v1.on_by_default:extendee -> google.protobuf.EnumValueOptions
-	4,  // 11: writ.policy.v1.operation:type_name -> writ.policy.v1.Operation
-	5,  // 12: writ.policy.v1.event:type_name -> writ.policy.v1.Event
-	6,  // 13: writ.policy.v1.function:type_name -> writ.policy.v1.Function
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	11, // [11:14] is the sub-list for extension type_name
-	4,  // [4:11] is the sub-list for extension extendee
+	10, // 10: writ.policy.v1.steers:extendee -> google.protobuf.FieldOptions
+	11, // 11: writ.policy.v1.on_by_default:extendee -> google.protobuf.EnumValueOptions
+	4,  // 12: writ.policy.v1.operation:type_name -> writ.policy.v1.Operation
+	5,  // 13: writ.policy.v1.event:type_name -> writ.policy.v1.Event
+	6,  // 14: writ.policy.v1.function:type_name -> writ.policy.v1.Function
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	12, // [12:15] is the sub-list for extension type_name
+	4,  // [4:12] is the sub-list for extension extendee
 	0,  // [0:4] is the sub-list for field type_name
 }
 
@@ -702,7 +722,7 @@ func file_writ_policy_v1_policy_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_policy_v1_policy_proto_rawDesc), len(file_writ_policy_v1_policy_proto_rawDesc)),
 			NumEnums:      4,
 			NumMessages:   3,
-			NumExtensions: 7,
+			NumExtensions: 8,
 			NumServices:   0,
 		},
 		GoTypes:           file_writ_policy_v1_policy_proto_goTypes,

@@ -2171,13 +2171,11 @@ const file_writ_session_v3alpha_session_service_proto_rawDesc = "" +
 	"\bpassword\x18\x02 \x01(\v2#.writ.session.v3alpha.CheckPasswordR\bpassword\x123\n" +
 	"\x04totp\x18\x03 \x01(\v2\x1f.writ.session.v3alpha.CheckTOTPR\x04totp\x128\n" +
 	"\aotp_sms\x18\x04 \x01(\v2\x1f.writ.session.v3alpha.CheckCodeR\x06otpSms\x12<\n" +
-	"\totp_email\x18\x05 \x01(\v2\x1f.writ.session.v3alpha.CheckCodeR\botpEmail\"p\n" +
-	"\tCheckUser\x12%\n" +
-	"\auser_id\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x06userId\x12+\n" +
+	"\totp_email\x18\x05 \x01(\v2\x1f.writ.session.v3alpha.CheckCodeR\botpEmail\"x\n" +
+	"\tCheckUser\x12)\n" +
+	"\auser_id\x18\x01 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\xf8\xc1\x18\x01H\x00R\x06userId\x12/\n" +
 	"\n" +
-	"login_name\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xf4\x03H\x00R\tloginNameB\x0f\n" +
+	"login_name\x18\x02 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xf4\x03\xf8\xc1\x18\x01H\x00R\tloginNameB\x0f\n" +
 	"\x06search\x12\x05\xbaH\x02\b\x01\";\n" +
 	"\rCheckPassword\x12*\n" +
 	"\bpassword\x18\x01 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xe8\a\xe0\xc1\x18\x01R\bpassword\"B\n" +
@@ -2259,10 +2257,9 @@ const file_writ_session_v3alpha_session_service_proto_rawDesc = "" +
 	"\rsession_token\x18\x02 \x01(\tB\x04\xe0\xc1\x18\x01R\fsessionToken\x12D\n" +
 	"\n" +
 	"challenges\x18\x03 \x01(\v2$.writ.session.v3alpha.MadeChallengesR\n" +
-	"challenges\"w\n" +
-	"\x13PatchSessionRequest\x12\x1a\n" +
-	"\x02id\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\x12D\n" +
+	"challenges\"{\n" +
+	"\x13PatchSessionRequest\x12\x1e\n" +
+	"\x02id\x18\x01 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\xf8\xc1\x18\x01R\x02id\x12D\n" +
 	"\asession\x18\x02 \x01(\v2\".writ.session.v3alpha.PatchSessionB\x06\xbaH\x03\xc8\x01\x01R\asession\"\xc7\x01\n" +
 	"\x14PatchSessionResponse\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12)\n" +
@@ -2288,16 +2285,14 @@ const file_writ_session_v3alpha_session_service_proto_rawDesc = "" +
 	"\x16SearchSessionsResponse\x12B\n" +
 	"\adetails\x18\x01 \x01(\v2 .writ.object.v3alpha.ListDetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12M\n" +
 	"\x0esorting_column\x18\x02 \x01(\x0e2&.writ.session.v3alpha.SessionFieldNameR\rsortingColumn\x128\n" +
-	"\x06result\x18\x03 \x03(\v2 .writ.session.v3alpha.GetSessionR\x06result\"f\n" +
-	"\x13ProveSessionRequest\x12\x1a\n" +
-	"\x02id\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\x123\n" +
+	"\x06result\x18\x03 \x03(\v2 .writ.session.v3alpha.GetSessionR\x06result\"j\n" +
+	"\x13ProveSessionRequest\x12\x1e\n" +
+	"\x02id\x18\x01 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\xf8\xc1\x18\x01R\x02id\x123\n" +
 	"\rsession_token\x18\x02 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\xe0\xc1\x18\x01R\fsessionToken\"Z\n" +
 	"\x14ProveSessionResponse\x12B\n" +
-	"\asession\x18\x01 \x01(\v2 .writ.session.v3alpha.GetSessionB\x06\xbaH\x03\xc8\x01\x01R\asession\"d\n" +
-	"\x11EndSessionRequest\x12\x1a\n" +
-	"\x02id\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\x123\n" +
+	"\asession\x18\x01 \x01(\v2 .writ.session.v3alpha.GetSessionB\x06\xbaH\x03\xc8\x01\x01R\asession\"h\n" +
+	"\x11EndSessionRequest\x12\x1e\n" +
+	"\x02id\x18\x01 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\xf8\xc1\x18\x01R\x02id\x123\n" +
 	"\rsession_token\x18\x02 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\xe0\xc1\x18\x01R\fsessionToken\"T\n" +
 	"\x12EndSessionResponse\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails*b\n" +

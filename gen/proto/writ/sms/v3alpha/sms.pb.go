@@ -863,9 +863,9 @@ const file_writ_sms_v3alpha_sms_proto_rawDesc = "" +
 	"\x06twilio\x18\x03 \x01(\v2\x1e.writ.sms.v3alpha.TwilioConfigH\x00R\x06twilio\x123\n" +
 	"\x04http\x18\x04 \x01(\v2\x1d.writ.sms.v3alpha.SMSEndpointH\x00R\x04http:2\xea\xc7\x18.\n" +
 	"\rsms_providers\x1a\fsms_provider\"\fsms_provider\x88\x01\x01B'\n" +
-	"\rprovider_type\x12\x16\xbaH\x02\b\x01\x8a\xc8\x18\rprovider_type\"\xa6\x03\n" +
-	"\fTwilioConfig\x12S\n" +
-	"\x03sid\x18\x01 \x01(\tBA\xbaH>r<\x18\"2\x13^AC[0-9a-fA-F]{32}$\x92\x02\"AC0123456789abcdef0123456789abcdefR\x03sid\x127\n" +
+	"\rprovider_type\x12\x16\xbaH\x02\b\x01\x8a\xc8\x18\rprovider_type\"\xaa\x03\n" +
+	"\fTwilioConfig\x12W\n" +
+	"\x03sid\x18\x01 \x01(\tBE\xbaH>r<\x18\"2\x13^AC[0-9a-fA-F]{32}$\x92\x02\"AC0123456789abcdef0123456789abcdef\xf8\xc1\x18\x01R\x03sid\x127\n" +
 	"\x05token\x18\x02 \x01(\tB\x1c\xbaH\x11r\x0f\x10\x01\x18\xc8\x012\b^[!-~]+$\xe0\xc1\x18\x01\x80\xc8\x18\x01H\x01R\x05token\x88\x01\x01\x12t\n" +
 	"\rsender_number\x18\x03 \x01(\tBM\xbaHJrH\x18\x1425^([+][1-9][0-9]{1,14}|[0-9]{3,8}|[A-Za-z0-9 ]{1,11})$\x92\x02\f+41791234567H\x00R\fsenderNumber\x12w\n" +
 	"\x15messaging_service_sid\x18\x04 \x01(\tBA\xbaH>r<\x18\"2\x13^MG[0-9a-fA-F]{32}$\x92\x02\"MG0123456789abcdef0123456789abcdefH\x00R\x13messagingServiceSidB\x0f\n" +
@@ -886,9 +886,9 @@ const file_writ_sms_v3alpha_sms_proto_rawDesc = "" +
 	"\rprovider_type\x12\x11\x8a\xc8\x18\rprovider_typeB\a\n" +
 	"\x05_nameB\x0e\n" +
 	"\f_descriptionB\x0f\n" +
-	"\r_state_policy\"\xb1\x03\n" +
-	"\x11PatchTwilioConfig\x12X\n" +
-	"\x03sid\x18\x01 \x01(\tBA\xbaH>r<\x18\"2\x13^AC[0-9a-fA-F]{32}$\x92\x02\"AC0123456789abcdef0123456789abcdefH\x01R\x03sid\x88\x01\x01\x127\n" +
+	"\r_state_policy\"\xb5\x03\n" +
+	"\x11PatchTwilioConfig\x12\\\n" +
+	"\x03sid\x18\x01 \x01(\tBE\xbaH>r<\x18\"2\x13^AC[0-9a-fA-F]{32}$\x92\x02\"AC0123456789abcdef0123456789abcdef\xf8\xc1\x18\x01H\x01R\x03sid\x88\x01\x01\x127\n" +
 	"\x05token\x18\x02 \x01(\tB\x1c\xbaH\x11r\x0f\x10\x01\x18\xc8\x012\b^[!-~]+$\xe0\xc1\x18\x01\x80\xc8\x18\x01H\x02R\x05token\x88\x01\x01\x12t\n" +
 	"\rsender_number\x18\x03 \x01(\tBM\xbaHJrH\x18\x1425^([+][1-9][0-9]{1,14}|[0-9]{3,8}|[A-Za-z0-9 ]{1,11})$\x92\x02\f+41791234567H\x00R\fsenderNumber\x12w\n" +
 	"\x15messaging_service_sid\x18\x04 \x01(\tBA\xbaH>r<\x18\"2\x13^MG[0-9a-fA-F]{32}$\x92\x02\"MG0123456789abcdef0123456789abcdefH\x00R\x13messagingServiceSidB\b\n" +

@@ -1079,18 +1079,17 @@ var File_writ_smtp_v3alpha_smtp_service_proto protoreflect.FileDescriptor
 
 const file_writ_smtp_v3alpha_smtp_service_proto_rawDesc = "" +
 	"\n" +
-	"$writ/smtp/v3alpha/smtp_service.proto\x12\x11writ.smtp.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1cwrit/smtp/v3alpha/smtp.proto\"\x97\x01\n" +
-	"\x19CreateSMTPProviderRequest\x125\n" +
-	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\x12C\n" +
+	"$writ/smtp/v3alpha/smtp_service.proto\x12\x11writ.smtp.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1cwrit/smtp/v3alpha/smtp.proto\"\x9d\x01\n" +
+	"\x19CreateSMTPProviderRequest\x12;\n" +
+	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextB\x04\xf8\xc1\x18\x01R\x03ctx\x12C\n" +
 	"\bprovider\x18\x02 \x01(\v2\x1f.writ.smtp.v3alpha.SMTPProviderB\x06\xbaH\x03\xc8\x01\x01R\bprovider\"\x98\x01\n" +
 	"\x1aCreateSMTPProviderResponse\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12*\n" +
 	"\vsigning_key\x18\x02 \x01(\tB\x04\xe0\xc1\x18\x01H\x00R\n" +
 	"signingKey\x88\x01\x01B\x0e\n" +
-	"\f_signing_key\"\x80\x01\n" +
-	"\x18PatchSMTPProviderRequest\x12\x1a\n" +
-	"\x02id\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\x12H\n" +
+	"\f_signing_key\"\x84\x01\n" +
+	"\x18PatchSMTPProviderRequest\x12\x1e\n" +
+	"\x02id\x18\x01 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\xf8\xc1\x18\x01R\x02id\x12H\n" +
 	"\bprovider\x18\x02 \x01(\v2$.writ.smtp.v3alpha.PatchSMTPProviderB\x06\xbaH\x03\xc8\x01\x01R\bprovider\"[\n" +
 	"\x19PatchSMTPProviderResponse\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"4\n" +

@@ -490,7 +490,9 @@ type Flow struct {
 	// Who the user is at an identity provider, while no user here is linked to that.
 	External *External `protobuf:"bytes,21,opt,name=external,proto3" json:"external,omitempty"`
 	// Whether that is to be linked to the user who signs in.
-	Linking       bool `protobuf:"varint,22,opt,name=linking,proto3" json:"linking,omitempty"`
+	Linking bool `protobuf:"varint,22,opt,name=linking,proto3" json:"linking,omitempty"`
+	// Whether the user is to say that the application may act for them at the resource API.
+	Consent       bool `protobuf:"varint,23,opt,name=consent,proto3" json:"consent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -675,6 +677,13 @@ func (x *Flow) GetExternal() *External {
 func (x *Flow) GetLinking() bool {
 	if x != nil {
 		return x.Linking
+	}
+	return false
+}
+
+func (x *Flow) GetConsent() bool {
+	if x != nil {
+		return x.Consent
 	}
 	return false
 }
@@ -1296,7 +1305,7 @@ const file_writ_token_v1_token_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18\f \x01(\x03R\texpiresAt\x12\x16\n" +
 	"\x06claims\x18\r \x03(\tR\x06claims\x12'\n" +
-	"\x0fuser_generation\x18\x0e \x01(\x05R\x0euserGeneration\"\x82\x05\n" +
+	"\x0fuser_generation\x18\x0e \x01(\x05R\x0euserGeneration\"\x9c\x05\n" +
 	"\x04Flow\x12\x18\n" +
 	"\abrowser\x18\x01 \x01(\fR\abrowser\x12\x1d\n" +
 	"\n" +
@@ -1326,7 +1335,8 @@ const file_writ_token_v1_token_proto_rawDesc = "" +
 	"\x06idp_id\x18\x13 \x01(\tR\x05idpId\x12\"\n" +
 	"\rdomain_org_id\x18\x14 \x01(\tR\vdomainOrgId\x123\n" +
 	"\bexternal\x18\x15 \x01(\v2\x17.writ.token.v1.ExternalR\bexternal\x12\x18\n" +
-	"\alinking\x18\x16 \x01(\bR\alinking\"\x8a\x02\n" +
+	"\alinking\x18\x16 \x01(\bR\alinking\x12\x18\n" +
+	"\aconsent\x18\x17 \x01(\bR\aconsent\"\x8a\x02\n" +
 	"\bUpstream\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\abrowser\x18\x02 \x01(\fR\abrowser\x12\x1d\n" +

@@ -279,6 +279,9 @@ func (m *Flow) AppendJSON(b []byte) []byte {
 	b = append(b, "\"linking\":"...)
 	b = strconv.AppendBool(b, m.GetLinking())
 	b = append(b, ',')
+	b = append(b, "\"consent\":"...)
+	b = strconv.AppendBool(b, m.GetConsent())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma

@@ -1477,7 +1477,9 @@ type TransferIDP struct {
 	// The private key, when secrets were asked for.
 	PrivateKey []byte `protobuf:"bytes,20,opt,name=private_key,json=privateKey,proto3,oneof" json:"private_key,omitempty"`
 	// When it was made; now when it is left out.
-	CreationDate  *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=creation_date,json=creationDate,proto3" json:"creation_date,omitempty"`
+	CreationDate *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=creation_date,json=creationDate,proto3" json:"creation_date,omitempty"`
+	// What it is for.
+	Description   string `protobuf:"bytes,22,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1657,6 +1659,13 @@ func (x *TransferIDP) GetCreationDate() *timestamppb.Timestamp {
 		return x.CreationDate
 	}
 	return nil
+}
+
+func (x *TransferIDP) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
 }
 
 // TransferSMTPProvider is what an organization sends e-mails with.
@@ -2769,6 +2778,8 @@ type TransferApp struct {
 	State v3alpha.EffectiveState `protobuf:"varint,9,opt,name=state,proto3,enum=writ.object.v3alpha.EffectiveState" json:"state,omitempty"`
 	// Whether it may act at the resource API with all the rights of those who sign in to it.
 	Trusted bool `protobuf:"varint,10,opt,name=trusted,proto3" json:"trusted,omitempty"`
+	// Whether it may within its organization.
+	TrustedInOrganization bool `protobuf:"varint,12,opt,name=trusted_in_organization,json=trustedInOrganization,proto3" json:"trusted_in_organization,omitempty"`
 	// When it was made; now when it is left out.
 	CreationDate  *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=creation_date,json=creationDate,proto3" json:"creation_date,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2882,6 +2893,13 @@ func (x *TransferApp) GetState() v3alpha.EffectiveState {
 func (x *TransferApp) GetTrusted() bool {
 	if x != nil {
 		return x.Trusted
+	}
+	return false
+}
+
+func (x *TransferApp) GetTrustedInOrganization() bool {
+	if x != nil {
+		return x.TrustedInOrganization
 	}
 	return false
 }
@@ -3357,7 +3375,7 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x06digest\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x06digest\x12$\n" +
 	"\acontent\x18\x05 \x01(\fB\n" +
 	"\xbaH\az\x05\x18\x80\x80\x80\x01R\acontent:=\xa2\xc8\x189\n" +
-	"\x0esetting_images\x12\fSettingImage\x1a\x06org_id\x1a\asubject\x1a\bproperty\"\x89\t\n" +
+	"\x0esetting_images\x12\fSettingImage\x1a\x06org_id\x1a\asubject\x1a\bproperty\"\xb5\t\n" +
 	"\vTransferIDP\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12>\n" +
@@ -3382,7 +3400,8 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x06key_id\x18\x13 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x05keyId\x12;\n" +
 	"\vprivate_key\x18\x14 \x01(\fB\x15\xbaH\x06z\x04\x18\xa0\x9c\x01\xe0\xc1\x18\x01\xb0\xc8\x18\x03\xb8\xc8\x18\x01H\x01R\n" +
 	"privateKey\x88\x01\x01\x12?\n" +
-	"\rcreation_date\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:J\xa2\xc8\x18F\n" +
+	"\rcreation_date\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate\x12*\n" +
+	"\vdescription\x18\x16 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\vdescription:J\xa2\xc8\x18F\n" +
 	"\x04idps\"\fidp.importedB\x0estate_policy=3B\x10client_secret=''B\x0eprivate_key=''B\x10\n" +
 	"\x0e_client_secretB\x0e\n" +
 	"\f_private_key\"\xf7\t\n" +
@@ -3517,7 +3536,7 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"\fdisplay_name\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\vdisplayName\x12\x1e\n" +
 	"\x05group\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x05group\x12?\n" +
 	"\rcreation_date\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:*\xa2\xc8\x18&\n" +
-	"\rproject_roles\"\x15project.role.imported\"\xe0\x05\n" +
+	"\rproject_roles\"\x15project.role.imported\"\x98\x06\n" +
 	"\vTransferApp\x12,\n" +
 	"\x02id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$R\x02id\x12D\n" +
 	"\x06org_id\x18\x02 \x01(\tB-\xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\xaa\xc8\x18\rorganizationsR\x05orgId\x12G\n" +
@@ -3532,7 +3551,8 @@ const file_writ_transfer_v1_transfer_proto_rawDesc = "" +
 	"secretHash\x88\x01\x01\x12C\n" +
 	"\x05state\x18\t \x01(\x0e2#.writ.object.v3alpha.EffectiveStateB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05state\x12\x18\n" +
 	"\atrusted\x18\n" +
-	" \x01(\bR\atrusted\x12?\n" +
+	" \x01(\bR\atrusted\x126\n" +
+	"\x17trusted_in_organization\x18\f \x01(\bR\x15trustedInOrganization\x12?\n" +
 	"\rcreation_date\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate:T\xa2\xc8\x18P\n" +
 	"\x04apps\"\x1cproject.application.imported2\x0fold_secret_hash2\x10old_secret_untilB\astate=1B\x17\n" +
 	"\x06config\x12\r\xbaH\x02\b\x01\x8a\xc8\x18\x04typeB\x0e\n" +

@@ -788,6 +788,9 @@ func (m *TransferIDP) AppendJSON(b []byte) []byte {
 		b = wire.AppendTimestamp(b, v)
 		b = append(b, ',')
 	}
+	b = append(b, "\"description\":"...)
+	b = wire.AppendString(b, m.GetDescription())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -863,6 +866,9 @@ func (m *TransferIDP) ReadJSON(r *wire.Reader) {
 		case "creationDate", "creation_date":
 			o.Once(20)
 			m.CreationDate = r.Timestamp()
+		case "description":
+			o.Once(21)
+			m.Description = r.String()
 		default:
 			o.Unknown()
 		}
@@ -1640,6 +1646,9 @@ func (m *TransferApp) AppendJSON(b []byte) []byte {
 	b = append(b, "\"trusted\":"...)
 	b = strconv.AppendBool(b, m.GetTrusted())
 	b = append(b, ',')
+	b = append(b, "\"trustedInOrganization\":"...)
+	b = strconv.AppendBool(b, m.GetTrustedInOrganization())
+	b = append(b, ',')
 	if v := m.GetCreationDate(); v != nil {
 		b = append(b, "\"creationDate\":"...)
 		b = wire.AppendTimestamp(b, v)
@@ -1688,8 +1697,11 @@ func (m *TransferApp) ReadJSON(r *wire.Reader) {
 		case "trusted":
 			o.Once(9)
 			m.Trusted = r.Bool()
-		case "creationDate", "creation_date":
+		case "trustedInOrganization", "trusted_in_organization":
 			o.Once(10)
+			m.TrustedInOrganization = r.Bool()
+		case "creationDate", "creation_date":
+			o.Once(11)
 			m.CreationDate = r.Timestamp()
 		default:
 			o.Unknown()

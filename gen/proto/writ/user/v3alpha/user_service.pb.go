@@ -1028,9 +1028,9 @@ var File_writ_user_v3alpha_user_service_proto protoreflect.FileDescriptor
 
 const file_writ_user_v3alpha_user_service_proto_rawDesc = "" +
 	"\n" +
-	"$writ/user/v3alpha/user_service.proto\x12\x11writ.user.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\"writ/user/v3alpha/credential.proto\x1a writ/user/v3alpha/metadata.proto\x1a\x1cwrit/user/v3alpha/user.proto\"\x7f\n" +
-	"\x11CreateUserRequest\x125\n" +
-	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\x123\n" +
+	"$writ/user/v3alpha/user_service.proto\x12\x11writ.user.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1fwrit/user/v3alpha/consent.proto\x1a\"writ/user/v3alpha/credential.proto\x1a writ/user/v3alpha/metadata.proto\x1a\x1cwrit/user/v3alpha/user.proto\"\x85\x01\n" +
+	"\x11CreateUserRequest\x12;\n" +
+	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextB\x04\xf8\xc1\x18\x01R\x03ctx\x123\n" +
 	"\x04user\x18\x02 \x01(\v2\x17.writ.user.v3alpha.UserB\x06\xbaH\x03\xc8\x01\x01R\x04user\"T\n" +
 	"\x12CreateUserResponse\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"h\n" +
@@ -1078,13 +1078,12 @@ const file_writ_user_v3alpha_user_service_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\"T\n" +
 	"\x12UnlockUserResponse\x12>\n" +
-	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"{\n" +
-	"\x12SetPasswordRequest\x12\x1a\n" +
-	"\x02id\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\x12I\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"\x7f\n" +
+	"\x12SetPasswordRequest\x12\x1e\n" +
+	"\x02id\x18\x01 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\xf8\xc1\x18\x01R\x02id\x12I\n" +
 	"\fnew_password\x18\x02 \x01(\v2\x1e.writ.user.v3alpha.SetPasswordB\x06\xbaH\x03\xc8\x01\x01R\vnewPassword\"U\n" +
 	"\x13SetPasswordResponse\x12>\n" +
-	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails2\xaa\x1e\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails2\xad!\n" +
 	"\fServiceUsers\x12\x9d\x01\n" +
 	"\n" +
 	"CreateUser\x12$.writ.user.v3alpha.CreateUserRequest\x1a%.writ.user.v3alpha.CreateUserResponse\"B\xca\xc1\x18\x18\n" +
@@ -1125,7 +1124,10 @@ const file_writ_user_v3alpha_user_service_proto_rawDesc = "" +
 	"user.write\x18\x01*\x01\x010\x01\x82\xd3\xe4\x93\x02.*,/resources/v3alpha/users/{user_id}/keys/{id}\x12\xc8\x01\n" +
 	"\x11SearchMachineKeys\x12+.writ.user.v3alpha.SearchMachineKeysRequest\x1a,.writ.user.v3alpha.SearchMachineKeysResponse\"X\xca\xc1\x18\x14\x12\tuser.read\x18\x01*\x01\x010\x018\x01\x82\xd3\xe4\x93\x02::\afilters\"//resources/v3alpha/users/{user_id}/keys/_search\x12\xb6\x01\n" +
 	"\x0fSetClientSecret\x12).writ.user.v3alpha.SetClientSecretRequest\x1a*.writ.user.v3alpha.SetClientSecretResponse\"L\xca\xc1\x18\x14\x12\n" +
-	"user.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02.:\x06secret\"$/resources/v3alpha/users/{id}/secret\x12\xb7\x01\n" +
+	"user.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02.:\x06secret\"$/resources/v3alpha/users/{id}/secret\x12\xb8\x01\n" +
+	"\x10ListUserConsents\x12*.writ.user.v3alpha.ListUserConsentsRequest\x1a+.writ.user.v3alpha.ListUserConsentsResponse\"K\xca\xc1\x18\x14\x12\tuser.read\x18\x01*\x01\x010\x018\x01\x82\xd3\xe4\x93\x02-\x12+/resources/v3alpha/users/{user_id}/consents\x12\xc5\x01\n" +
+	"\x11RevokeUserConsent\x12+.writ.user.v3alpha.RevokeUserConsentRequest\x1a,.writ.user.v3alpha.RevokeUserConsentResponse\"U\xca\xc1\x18\x15\x12\n" +
+	"user.write\x18\x01*\x01\x010\x018\x01\x82\xd3\xe4\x93\x026*4/resources/v3alpha/users/{user_id}/consents/{app_id}\x12\xb7\x01\n" +
 	"\x12DeleteClientSecret\x12,.writ.user.v3alpha.DeleteClientSecretRequest\x1a-.writ.user.v3alpha.DeleteClientSecretResponse\"D\xca\xc1\x18\x14\x12\n" +
 	"user.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02&*$/resources/v3alpha/users/{id}/secretB:Z8github.com/writ-id/writ/gen/proto/writ/user/v3alpha;userb\x06proto3"
 
@@ -1183,18 +1185,22 @@ var file_writ_user_v3alpha_user_service_proto_goTypes = []any{
 	(*DeleteMachineKeyRequest)(nil),            // 37: writ.user.v3alpha.DeleteMachineKeyRequest
 	(*SearchMachineKeysRequest)(nil),           // 38: writ.user.v3alpha.SearchMachineKeysRequest
 	(*SetClientSecretRequest)(nil),             // 39: writ.user.v3alpha.SetClientSecretRequest
-	(*DeleteClientSecretRequest)(nil),          // 40: writ.user.v3alpha.DeleteClientSecretRequest
-	(*SetUserMetadataResponse)(nil),            // 41: writ.user.v3alpha.SetUserMetadataResponse
-	(*DeleteUserMetadataResponse)(nil),         // 42: writ.user.v3alpha.DeleteUserMetadataResponse
-	(*SearchUserMetadataResponse)(nil),         // 43: writ.user.v3alpha.SearchUserMetadataResponse
-	(*CreatePersonalAccessTokenResponse)(nil),  // 44: writ.user.v3alpha.CreatePersonalAccessTokenResponse
-	(*DeletePersonalAccessTokenResponse)(nil),  // 45: writ.user.v3alpha.DeletePersonalAccessTokenResponse
-	(*SearchPersonalAccessTokensResponse)(nil), // 46: writ.user.v3alpha.SearchPersonalAccessTokensResponse
-	(*CreateMachineKeyResponse)(nil),           // 47: writ.user.v3alpha.CreateMachineKeyResponse
-	(*DeleteMachineKeyResponse)(nil),           // 48: writ.user.v3alpha.DeleteMachineKeyResponse
-	(*SearchMachineKeysResponse)(nil),          // 49: writ.user.v3alpha.SearchMachineKeysResponse
-	(*SetClientSecretResponse)(nil),            // 50: writ.user.v3alpha.SetClientSecretResponse
-	(*DeleteClientSecretResponse)(nil),         // 51: writ.user.v3alpha.DeleteClientSecretResponse
+	(*ListUserConsentsRequest)(nil),            // 40: writ.user.v3alpha.ListUserConsentsRequest
+	(*RevokeUserConsentRequest)(nil),           // 41: writ.user.v3alpha.RevokeUserConsentRequest
+	(*DeleteClientSecretRequest)(nil),          // 42: writ.user.v3alpha.DeleteClientSecretRequest
+	(*SetUserMetadataResponse)(nil),            // 43: writ.user.v3alpha.SetUserMetadataResponse
+	(*DeleteUserMetadataResponse)(nil),         // 44: writ.user.v3alpha.DeleteUserMetadataResponse
+	(*SearchUserMetadataResponse)(nil),         // 45: writ.user.v3alpha.SearchUserMetadataResponse
+	(*CreatePersonalAccessTokenResponse)(nil),  // 46: writ.user.v3alpha.CreatePersonalAccessTokenResponse
+	(*DeletePersonalAccessTokenResponse)(nil),  // 47: writ.user.v3alpha.DeletePersonalAccessTokenResponse
+	(*SearchPersonalAccessTokensResponse)(nil), // 48: writ.user.v3alpha.SearchPersonalAccessTokensResponse
+	(*CreateMachineKeyResponse)(nil),           // 49: writ.user.v3alpha.CreateMachineKeyResponse
+	(*DeleteMachineKeyResponse)(nil),           // 50: writ.user.v3alpha.DeleteMachineKeyResponse
+	(*SearchMachineKeysResponse)(nil),          // 51: writ.user.v3alpha.SearchMachineKeysResponse
+	(*SetClientSecretResponse)(nil),            // 52: writ.user.v3alpha.SetClientSecretResponse
+	(*ListUserConsentsResponse)(nil),           // 53: writ.user.v3alpha.ListUserConsentsResponse
+	(*RevokeUserConsentResponse)(nil),          // 54: writ.user.v3alpha.RevokeUserConsentResponse
+	(*DeleteClientSecretResponse)(nil),         // 55: writ.user.v3alpha.DeleteClientSecretResponse
 }
 var file_writ_user_v3alpha_user_service_proto_depIdxs = []int32{
 	20, // 0: writ.user.v3alpha.CreateUserRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
@@ -1237,30 +1243,34 @@ var file_writ_user_v3alpha_user_service_proto_depIdxs = []int32{
 	37, // 37: writ.user.v3alpha.ServiceUsers.DeleteMachineKey:input_type -> writ.user.v3alpha.DeleteMachineKeyRequest
 	38, // 38: writ.user.v3alpha.ServiceUsers.SearchMachineKeys:input_type -> writ.user.v3alpha.SearchMachineKeysRequest
 	39, // 39: writ.user.v3alpha.ServiceUsers.SetClientSecret:input_type -> writ.user.v3alpha.SetClientSecretRequest
-	40, // 40: writ.user.v3alpha.ServiceUsers.DeleteClientSecret:input_type -> writ.user.v3alpha.DeleteClientSecretRequest
-	1,  // 41: writ.user.v3alpha.ServiceUsers.CreateUser:output_type -> writ.user.v3alpha.CreateUserResponse
-	3,  // 42: writ.user.v3alpha.ServiceUsers.PatchUser:output_type -> writ.user.v3alpha.PatchUserResponse
-	5,  // 43: writ.user.v3alpha.ServiceUsers.DeleteUser:output_type -> writ.user.v3alpha.DeleteUserResponse
-	7,  // 44: writ.user.v3alpha.ServiceUsers.GetUser:output_type -> writ.user.v3alpha.GetUserResponse
-	9,  // 45: writ.user.v3alpha.ServiceUsers.SearchUsers:output_type -> writ.user.v3alpha.SearchUsersResponse
-	11, // 46: writ.user.v3alpha.ServiceUsers.DeactivateUser:output_type -> writ.user.v3alpha.DeactivateUserResponse
-	13, // 47: writ.user.v3alpha.ServiceUsers.ActivateUser:output_type -> writ.user.v3alpha.ActivateUserResponse
-	15, // 48: writ.user.v3alpha.ServiceUsers.LockUser:output_type -> writ.user.v3alpha.LockUserResponse
-	17, // 49: writ.user.v3alpha.ServiceUsers.UnlockUser:output_type -> writ.user.v3alpha.UnlockUserResponse
-	19, // 50: writ.user.v3alpha.ServiceUsers.SetPassword:output_type -> writ.user.v3alpha.SetPasswordResponse
-	41, // 51: writ.user.v3alpha.ServiceUsers.SetUserMetadata:output_type -> writ.user.v3alpha.SetUserMetadataResponse
-	42, // 52: writ.user.v3alpha.ServiceUsers.DeleteUserMetadata:output_type -> writ.user.v3alpha.DeleteUserMetadataResponse
-	43, // 53: writ.user.v3alpha.ServiceUsers.SearchUserMetadata:output_type -> writ.user.v3alpha.SearchUserMetadataResponse
-	44, // 54: writ.user.v3alpha.ServiceUsers.CreatePersonalAccessToken:output_type -> writ.user.v3alpha.CreatePersonalAccessTokenResponse
-	45, // 55: writ.user.v3alpha.ServiceUsers.DeletePersonalAccessToken:output_type -> writ.user.v3alpha.DeletePersonalAccessTokenResponse
-	46, // 56: writ.user.v3alpha.ServiceUsers.SearchPersonalAccessTokens:output_type -> writ.user.v3alpha.SearchPersonalAccessTokensResponse
-	47, // 57: writ.user.v3alpha.ServiceUsers.CreateMachineKey:output_type -> writ.user.v3alpha.CreateMachineKeyResponse
-	48, // 58: writ.user.v3alpha.ServiceUsers.DeleteMachineKey:output_type -> writ.user.v3alpha.DeleteMachineKeyResponse
-	49, // 59: writ.user.v3alpha.ServiceUsers.SearchMachineKeys:output_type -> writ.user.v3alpha.SearchMachineKeysResponse
-	50, // 60: writ.user.v3alpha.ServiceUsers.SetClientSecret:output_type -> writ.user.v3alpha.SetClientSecretResponse
-	51, // 61: writ.user.v3alpha.ServiceUsers.DeleteClientSecret:output_type -> writ.user.v3alpha.DeleteClientSecretResponse
-	41, // [41:62] is the sub-list for method output_type
-	20, // [20:41] is the sub-list for method input_type
+	40, // 40: writ.user.v3alpha.ServiceUsers.ListUserConsents:input_type -> writ.user.v3alpha.ListUserConsentsRequest
+	41, // 41: writ.user.v3alpha.ServiceUsers.RevokeUserConsent:input_type -> writ.user.v3alpha.RevokeUserConsentRequest
+	42, // 42: writ.user.v3alpha.ServiceUsers.DeleteClientSecret:input_type -> writ.user.v3alpha.DeleteClientSecretRequest
+	1,  // 43: writ.user.v3alpha.ServiceUsers.CreateUser:output_type -> writ.user.v3alpha.CreateUserResponse
+	3,  // 44: writ.user.v3alpha.ServiceUsers.PatchUser:output_type -> writ.user.v3alpha.PatchUserResponse
+	5,  // 45: writ.user.v3alpha.ServiceUsers.DeleteUser:output_type -> writ.user.v3alpha.DeleteUserResponse
+	7,  // 46: writ.user.v3alpha.ServiceUsers.GetUser:output_type -> writ.user.v3alpha.GetUserResponse
+	9,  // 47: writ.user.v3alpha.ServiceUsers.SearchUsers:output_type -> writ.user.v3alpha.SearchUsersResponse
+	11, // 48: writ.user.v3alpha.ServiceUsers.DeactivateUser:output_type -> writ.user.v3alpha.DeactivateUserResponse
+	13, // 49: writ.user.v3alpha.ServiceUsers.ActivateUser:output_type -> writ.user.v3alpha.ActivateUserResponse
+	15, // 50: writ.user.v3alpha.ServiceUsers.LockUser:output_type -> writ.user.v3alpha.LockUserResponse
+	17, // 51: writ.user.v3alpha.ServiceUsers.UnlockUser:output_type -> writ.user.v3alpha.UnlockUserResponse
+	19, // 52: writ.user.v3alpha.ServiceUsers.SetPassword:output_type -> writ.user.v3alpha.SetPasswordResponse
+	43, // 53: writ.user.v3alpha.ServiceUsers.SetUserMetadata:output_type -> writ.user.v3alpha.SetUserMetadataResponse
+	44, // 54: writ.user.v3alpha.ServiceUsers.DeleteUserMetadata:output_type -> writ.user.v3alpha.DeleteUserMetadataResponse
+	45, // 55: writ.user.v3alpha.ServiceUsers.SearchUserMetadata:output_type -> writ.user.v3alpha.SearchUserMetadataResponse
+	46, // 56: writ.user.v3alpha.ServiceUsers.CreatePersonalAccessToken:output_type -> writ.user.v3alpha.CreatePersonalAccessTokenResponse
+	47, // 57: writ.user.v3alpha.ServiceUsers.DeletePersonalAccessToken:output_type -> writ.user.v3alpha.DeletePersonalAccessTokenResponse
+	48, // 58: writ.user.v3alpha.ServiceUsers.SearchPersonalAccessTokens:output_type -> writ.user.v3alpha.SearchPersonalAccessTokensResponse
+	49, // 59: writ.user.v3alpha.ServiceUsers.CreateMachineKey:output_type -> writ.user.v3alpha.CreateMachineKeyResponse
+	50, // 60: writ.user.v3alpha.ServiceUsers.DeleteMachineKey:output_type -> writ.user.v3alpha.DeleteMachineKeyResponse
+	51, // 61: writ.user.v3alpha.ServiceUsers.SearchMachineKeys:output_type -> writ.user.v3alpha.SearchMachineKeysResponse
+	52, // 62: writ.user.v3alpha.ServiceUsers.SetClientSecret:output_type -> writ.user.v3alpha.SetClientSecretResponse
+	53, // 63: writ.user.v3alpha.ServiceUsers.ListUserConsents:output_type -> writ.user.v3alpha.ListUserConsentsResponse
+	54, // 64: writ.user.v3alpha.ServiceUsers.RevokeUserConsent:output_type -> writ.user.v3alpha.RevokeUserConsentResponse
+	55, // 65: writ.user.v3alpha.ServiceUsers.DeleteClientSecret:output_type -> writ.user.v3alpha.DeleteClientSecretResponse
+	43, // [43:66] is the sub-list for method output_type
+	20, // [20:43] is the sub-list for method input_type
 	20, // [20:20] is the sub-list for extension type_name
 	20, // [20:20] is the sub-list for extension extendee
 	0,  // [0:20] is the sub-list for field type_name
@@ -1271,6 +1281,7 @@ func file_writ_user_v3alpha_user_service_proto_init() {
 	if File_writ_user_v3alpha_user_service_proto != nil {
 		return
 	}
+	file_writ_user_v3alpha_consent_proto_init()
 	file_writ_user_v3alpha_credential_proto_init()
 	file_writ_user_v3alpha_metadata_proto_init()
 	file_writ_user_v3alpha_user_proto_init()

@@ -138,6 +138,18 @@ func (s *serviceUsersChained) SetClientSecret(ctx context.Context, req *SetClien
 	return wire.Call(ctx, s.chain, infoServiceUsersSetClientSecret, req, s.server.SetClientSecret)
 }
 
+var infoServiceUsersListUserConsents = &grpc.UnaryServerInfo{FullMethod: ServiceUsers_ListUserConsents_FullMethodName}
+
+func (s *serviceUsersChained) ListUserConsents(ctx context.Context, req *ListUserConsentsRequest) (*ListUserConsentsResponse, error) {
+	return wire.Call(ctx, s.chain, infoServiceUsersListUserConsents, req, s.server.ListUserConsents)
+}
+
+var infoServiceUsersRevokeUserConsent = &grpc.UnaryServerInfo{FullMethod: ServiceUsers_RevokeUserConsent_FullMethodName}
+
+func (s *serviceUsersChained) RevokeUserConsent(ctx context.Context, req *RevokeUserConsentRequest) (*RevokeUserConsentResponse, error) {
+	return wire.Call(ctx, s.chain, infoServiceUsersRevokeUserConsent, req, s.server.RevokeUserConsent)
+}
+
 var infoServiceUsersDeleteClientSecret = &grpc.UnaryServerInfo{FullMethod: ServiceUsers_DeleteClientSecret_FullMethodName}
 
 func (s *serviceUsersChained) DeleteClientSecret(ctx context.Context, req *DeleteClientSecretRequest) (*DeleteClientSecretResponse, error) {
@@ -526,6 +538,31 @@ func MountServiceUsers(t *wire.Transports, server ServiceUsersServer, chain grpc
 			return nil, err
 		}
 		return s.SetClientSecret(ctx, req)
+	})
+	t.Web(ServiceUsers_ListUserConsents_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_ListUserConsents_FullMethodName, s.ListUserConsents, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "GET", Pattern: "/resources/v3alpha/users/{user_id}/consents", Method: ServiceUsers_ListUserConsents_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &ListUserConsentsRequest{}
+		in.NoQuery()
+		req.UserId = in.Path("user_id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.ListUserConsents(ctx, req)
+	})
+	t.Web(ServiceUsers_RevokeUserConsent_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_RevokeUserConsent_FullMethodName, s.RevokeUserConsent, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/resources/v3alpha/users/{user_id}/consents/{app_id}", Method: ServiceUsers_RevokeUserConsent_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &RevokeUserConsentRequest{}
+		in.NoQuery()
+		req.UserId = in.Path("user_id")
+		req.AppId = in.Path("app_id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.RevokeUserConsent(ctx, req)
 	})
 	t.Web(ServiceUsers_DeleteClientSecret_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_DeleteClientSecret_FullMethodName, s.DeleteClientSecret, t.WebOptions...))
 	t.REST(&wire.Route{

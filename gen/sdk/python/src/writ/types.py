@@ -914,6 +914,21 @@ class Condition(Model):
 
 
 @dataclass(kw_only=True, slots=True)
+class Consent(Model):
+    """Consent is what a user lets an application do for them at the resource API."""
+
+    app_id: str
+    """The application."""
+    app_name: str
+    """Its name."""
+    roles: list[str]
+    """The roles that were handed over, each as role@object. What the user got since is not among them.
+    """
+    creation_date: datetime
+    """When the user said yes."""
+
+
+@dataclass(kw_only=True, slots=True)
 class CreateAppKeyReply(Model):
     """CreateAppKeyReply is the answer of CreateAppKey."""
 
@@ -1808,7 +1823,8 @@ class Execution(Model):
     """The IDs of the targets to call, in order."""
     includes: list[str] | None = None
     """The IDs of executions with a condition of the same type whose targets are called too, at most 3
-    deep and without cycles.
+    deep and without cycles. An execution, and any that includes it, calls 200 targets at most,
+    those of its includes among them.
     """
 
 
@@ -1825,7 +1841,8 @@ class ExecutionOutput(Model):
     """The IDs of the targets to call, in order."""
     includes: list[str]
     """The IDs of executions with a condition of the same type whose targets are called too, at most 3
-    deep and without cycles.
+    deep and without cycles. An execution, and any that includes it, calls 200 targets at most,
+    those of its includes among them.
     """
 
 
@@ -2008,6 +2025,8 @@ class GetApp(Model):
     """Whether its tokens act at this API with all the rights of those who sign in to it (TrustApp),
     not just with those in its organization.
     """
+    trusted_in_organization: bool
+    """Whether they act with all those rights within its organization, without asking its users."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -3227,6 +3246,8 @@ class IDP(Model):
     """
     options: Options | None = None
     """What happens to the accounts of those who sign in with it."""
+    description: str | None = None
+    """What people should know of it."""
 
 
 class IDPFieldName(OpenEnum):
@@ -3301,6 +3322,8 @@ class IDPOutput(Model):
     """
     options: Options | None = None
     """What happens to the accounts of those who sign in with it."""
+    description: str
+    """What people should know of it."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -3752,6 +3775,14 @@ class ListFilterMethod(OpenEnum):
 
     #: The list has it.
     IN = "LIST_FILTER_METHOD_IN"
+
+
+@dataclass(kw_only=True, slots=True)
+class ListUserConsentsReply(Model):
+    """ListUserConsentsReply is the answer of ListUserConsents."""
+
+    result: list[Consent]
+    """The consents."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -4752,6 +4783,8 @@ class PatchIDP(Model):
     """Another state policy, of the context that the request is about."""
     options: Options | None = None
     """The options that are present."""
+    description: str | None = None
+    """A new description."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -5120,7 +5153,7 @@ class PatchTarget(Model):
     name: str | None = None
     """A new name."""
     rest_webhook: RestWebhook | None = None
-    """Only the status of the response counts."""
+    """Only the status of the response counts, and a forwarded error, which stands in for one."""
     rest_request_response: RestRequestResponse | None = None
     """The response body can replace the message being processed."""
     timeout: timedelta | None = None
@@ -5750,6 +5783,16 @@ class ResetSystemFeaturesReply(Model):
 
 
 @dataclass(kw_only=True, slots=True)
+class ResolveApplicationSettingsReply(Model):
+    """ResolveApplicationSettingsReply is the answer of ResolveApplicationSettings."""
+
+    details: SettingDetails
+    """When the context's own settings last changed."""
+    settings: ResolvedApplicationSettings
+    """The settings."""
+
+
+@dataclass(kw_only=True, slots=True)
 class ResolveBrandingReply(Model):
     """ResolveBrandingReply is the answer of ResolveBranding."""
 
@@ -5789,6 +5832,14 @@ class ResolveMessageTextReply(Model):
     """The words."""
     variables: list[str]
     """The variables that words of this kind can name, for example Code."""
+
+
+@dataclass(kw_only=True, slots=True)
+class ResolvedApplicationSettings(Model):
+    """ResolvedApplicationSettings are the properties as they apply in a context."""
+
+    roles_need_trust: ResolvedBool
+    """Whether roles are for trusted applications only."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -6008,6 +6059,14 @@ class RevocationRequest(Model):
     """A JWT signed by it (private_key_jwt)."""
     client_assertion_type: str | None = None
     """urn:ietf:params:oauth:client-assertion-type:jwt-bearer."""
+
+
+@dataclass(kw_only=True, slots=True)
+class RevokeUserConsentReply(Model):
+    """RevokeUserConsentReply is the answer of RevokeUserConsent."""
+
+    details: Details
+    """Of the user."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -6770,6 +6829,24 @@ class SessionState(OpenEnum):
 
 
 @dataclass(kw_only=True, slots=True)
+class SetApplicationSettings(Model):
+    """SetApplicationSettings sets the properties that are present."""
+
+    roles_need_trust: BoolSetting | None = None
+    """Whether the roles that people hold in the organization of an application are for trusted
+    applications only (TrustApp): others act without any, whatever their users say.
+    """
+
+
+@dataclass(kw_only=True, slots=True)
+class SetApplicationSettingsReply(Model):
+    """SetApplicationSettingsReply is the answer of SetApplicationSettings."""
+
+    details: SettingDetails
+    """Sequence and date of the last change."""
+
+
+@dataclass(kw_only=True, slots=True)
 class SetAsInstanceDefaultReply(Model):
     """SetAsInstanceDefaultReply is the answer of SetAsInstanceDefault."""
 
@@ -7119,7 +7196,7 @@ class Target(Model):
     name: str
     """A name for people, unique in the instance."""
     rest_webhook: RestWebhook | None = None
-    """Only the status of the response counts."""
+    """Only the status of the response counts, and a forwarded error, which stands in for one."""
     rest_request_response: RestRequestResponse | None = None
     """The response body can replace the message being processed."""
     timeout: timedelta
@@ -7417,6 +7494,8 @@ class TransferApp(Model):
     """Whether it is active; it is when left out."""
     trusted: bool
     """Whether it may act at the resource API with all the rights of those who sign in to it."""
+    trusted_in_organization: bool
+    """Whether it may within its organization."""
     creation_date: datetime | None = None
     """When it was made; now when it is left out."""
 
@@ -7562,6 +7641,8 @@ class TransferIDP(Model):
     """The private key, when secrets were asked for. At most 20000 bytes."""
     creation_date: datetime | None = None
     """When it was made; now when it is left out."""
+    description: str
+    """What it is for."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -8410,6 +8491,7 @@ __all__ = [
     "CodeChallenge",
     "ComplianceProblem",
     "Condition",
+    "Consent",
     "CreateAppKeyReply",
     "CreateAppReply",
     "CreateAppleIDPReply",
@@ -8639,6 +8721,7 @@ __all__ = [
     "ListAvailableRolesReply",
     "ListDetails",
     "ListFilterMethod",
+    "ListUserConsentsReply",
     "LockUserReply",
     "LoginNameFilter",
     "Lost",
@@ -8790,10 +8873,12 @@ __all__ = [
     "RequestExecution",
     "ResetInstanceFeaturesReply",
     "ResetSystemFeaturesReply",
+    "ResolveApplicationSettingsReply",
     "ResolveBrandingReply",
     "ResolveLanguagesReply",
     "ResolveLifetimesReply",
     "ResolveMessageTextReply",
+    "ResolvedApplicationSettings",
     "ResolvedBool",
     "ResolvedBrandingSettings",
     "ResolvedDuration",
@@ -8809,6 +8894,7 @@ __all__ = [
     "RestRequestResponse",
     "RestWebhook",
     "RevocationRequest",
+    "RevokeUserConsentReply",
     "Role",
     "RoleFieldName",
     "RoleFilter",
@@ -8866,6 +8952,8 @@ __all__ = [
     "SessionFieldName",
     "SessionSearchFilter",
     "SessionState",
+    "SetApplicationSettings",
+    "SetApplicationSettingsReply",
     "SetAsInstanceDefaultReply",
     "SetAsPrimaryReply",
     "SetBrandingReply",

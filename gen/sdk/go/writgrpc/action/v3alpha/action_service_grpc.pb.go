@@ -68,6 +68,9 @@ type ServiceActionsClient interface {
 	TestTarget(ctx context.Context, in *TestTargetRequest, opts ...grpc.CallOption) (*TestTargetResponse, error)
 	// Creates the execution of a condition (201) or replaces its targets and
 	// includes (200). Repeating the call is safe.
+	//
+	// It runs around calls about the instance, whatever host they came to. Around calls about
+	// the system, whose operations a condition cannot name, nothing runs.
 	PutExecution(ctx context.Context, in *PutExecutionRequest, opts ...grpc.CallOption) (*PutExecutionResponse, error)
 	// Deletes an execution and removes it from every execution that included it.
 	DeleteExecution(ctx context.Context, in *DeleteExecutionRequest, opts ...grpc.CallOption) (*DeleteExecutionResponse, error)
@@ -76,9 +79,11 @@ type ServiceActionsClient interface {
 	SearchExecutions(ctx context.Context, in *SearchExecutionsRequest, opts ...grpc.CallOption) (*SearchExecutionsResponse, error)
 	// Lists the functions that a function condition can name.
 	ListAvailableExecutionFunctions(ctx context.Context, in *ListAvailableExecutionFunctionsRequest, opts ...grpc.CallOption) (*ListAvailableExecutionFunctionsResponse, error)
-	// Lists the methods that a request or response condition can name.
+	// Lists the methods that a request or response condition can name: all but those of the
+	// system.
 	ListAvailableExecutionMethods(ctx context.Context, in *ListAvailableExecutionMethodsRequest, opts ...grpc.CallOption) (*ListAvailableExecutionMethodsResponse, error)
-	// Lists the services that a request or response condition can name.
+	// Lists the services that a request or response condition can name: all but those of the
+	// system.
 	ListAvailableExecutionServices(ctx context.Context, in *ListAvailableExecutionServicesRequest, opts ...grpc.CallOption) (*ListAvailableExecutionServicesResponse, error)
 }
 
@@ -250,6 +255,9 @@ type ServiceActionsServer interface {
 	TestTarget(context.Context, *TestTargetRequest) (*TestTargetResponse, error)
 	// Creates the execution of a condition (201) or replaces its targets and
 	// includes (200). Repeating the call is safe.
+	//
+	// It runs around calls about the instance, whatever host they came to. Around calls about
+	// the system, whose operations a condition cannot name, nothing runs.
 	PutExecution(context.Context, *PutExecutionRequest) (*PutExecutionResponse, error)
 	// Deletes an execution and removes it from every execution that included it.
 	DeleteExecution(context.Context, *DeleteExecutionRequest) (*DeleteExecutionResponse, error)
@@ -258,9 +266,11 @@ type ServiceActionsServer interface {
 	SearchExecutions(context.Context, *SearchExecutionsRequest) (*SearchExecutionsResponse, error)
 	// Lists the functions that a function condition can name.
 	ListAvailableExecutionFunctions(context.Context, *ListAvailableExecutionFunctionsRequest) (*ListAvailableExecutionFunctionsResponse, error)
-	// Lists the methods that a request or response condition can name.
+	// Lists the methods that a request or response condition can name: all but those of the
+	// system.
 	ListAvailableExecutionMethods(context.Context, *ListAvailableExecutionMethodsRequest) (*ListAvailableExecutionMethodsResponse, error)
-	// Lists the services that a request or response condition can name.
+	// Lists the services that a request or response condition can name: all but those of the
+	// system.
 	ListAvailableExecutionServices(context.Context, *ListAvailableExecutionServicesRequest) (*ListAvailableExecutionServicesResponse, error)
 	mustEmbedUnimplementedServiceActionsServer()
 }

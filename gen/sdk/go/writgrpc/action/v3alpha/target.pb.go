@@ -229,7 +229,7 @@ type isTarget_TargetType interface {
 }
 
 type Target_RestWebhook struct {
-	// Only the status of the response counts.
+	// Only the status of the response counts, and a forwarded error, which stands in for one.
 	RestWebhook *RestWebhook `protobuf:"bytes,2,opt,name=rest_webhook,json=restWebhook,proto3,oneof"`
 }
 
@@ -384,7 +384,7 @@ type isPatchTarget_TargetType interface {
 }
 
 type PatchTarget_RestWebhook struct {
-	// Only the status of the response counts.
+	// Only the status of the response counts, and a forwarded error, which stands in for one.
 	RestWebhook *RestWebhook `protobuf:"bytes,2,opt,name=rest_webhook,json=restWebhook,proto3,oneof"`
 }
 

@@ -1411,9 +1411,11 @@ type GetApp struct {
 	ComplianceProblems []*ComplianceProblem `protobuf:"bytes,10,rep,name=compliance_problems,json=complianceProblems,proto3" json:"compliance_problems,omitempty"`
 	// Whether its tokens act at this API with all the rights of those who sign in to it
 	// (TrustApp), not just with those in its organization.
-	Trusted       bool `protobuf:"varint,11,opt,name=trusted,proto3" json:"trusted,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Trusted bool `protobuf:"varint,11,opt,name=trusted,proto3" json:"trusted,omitempty"`
+	// Whether they act with all those rights within its organization, without asking its users.
+	TrustedInOrganization bool `protobuf:"varint,12,opt,name=trusted_in_organization,json=trustedInOrganization,proto3" json:"trusted_in_organization,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *GetApp) Reset() {
@@ -1530,6 +1532,13 @@ func (x *GetApp) GetComplianceProblems() []*ComplianceProblem {
 func (x *GetApp) GetTrusted() bool {
 	if x != nil {
 		return x.Trusted
+	}
+	return false
+}
+
+func (x *GetApp) GetTrustedInOrganization() bool {
+	if x != nil {
+		return x.TrustedInOrganization
 	}
 	return false
 }
@@ -2694,9 +2703,11 @@ func (x *DeactivateAppResponse) GetDetails() *v3alpha.Details {
 type TrustAppRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID of the application.
-	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Whether it is trusted within its organization only.
+	OrganizationOnly bool `protobuf:"varint,2,opt,name=organization_only,json=organizationOnly,proto3" json:"organization_only,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *TrustAppRequest) Reset() {
@@ -2734,6 +2745,13 @@ func (x *TrustAppRequest) GetId() string {
 		return x.Id
 	}
 	return ""
+}
+
+func (x *TrustAppRequest) GetOrganizationOnly() bool {
+	if x != nil {
+		return x.OrganizationOnly
+	}
+	return false
 }
 
 // TrustAppResponse is the response of TrustApp.
@@ -3508,7 +3526,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x05types\x18\x01 \x03(\x0e2\x1e.writ.app.v3alpha.ResponseTypeR\x05types\"?\n" +
 	"\n" +
 	"GrantTypes\x121\n" +
-	"\x05types\x18\x01 \x03(\x0e2\x1b.writ.app.v3alpha.GrantTypeR\x05types\"\xfc\x03\n" +
+	"\x05types\x18\x01 \x03(\x0e2\x1b.writ.app.v3alpha.GrantTypeR\x05types\"\xb4\x04\n" +
 	"\x06GetApp\x126\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsR\adetails\x12\x1d\n" +
 	"\n" +
@@ -3522,7 +3540,8 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x0enone_compliant\x18\t \x01(\bR\rnoneCompliant\x12T\n" +
 	"\x13compliance_problems\x18\n" +
 	" \x03(\v2#.writ.app.v3alpha.ComplianceProblemR\x12complianceProblems\x12\x18\n" +
-	"\atrusted\x18\v \x01(\bR\atrusted:\x00B\b\n" +
+	"\atrusted\x18\v \x01(\bR\atrusted\x126\n" +
+	"\x17trusted_in_organization\x18\f \x01(\bR\x15trustedInOrganization:\x00B\b\n" +
 	"\x06config\"R\n" +
 	"\x11ComplianceProblem\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12+\n" +
@@ -3584,9 +3603,10 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x14DeactivateAppRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"O\n" +
 	"\x15DeactivateAppResponse\x126\n" +
-	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsR\adetails\"!\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsR\adetails\"N\n" +
 	"\x0fTrustAppRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"J\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12+\n" +
+	"\x11organization_only\x18\x02 \x01(\bR\x10organizationOnly\"J\n" +
 	"\x10TrustAppResponse\x126\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsR\adetails\"$\n" +
 	"\x12DistrustAppRequest\x12\x0e\n" +

@@ -60,9 +60,12 @@ type ServiceAppsClient interface {
 	// Makes an application inactive: it stays, but nothing can use it.
 	DeactivateApp(ctx context.Context, in *DeactivateAppRequest, opts ...grpc.CallOption) (*DeactivateAppResponse, error)
 	// Trusts an application with the rights of those who sign in to it. Tokens of one
-	// that is not trusted act at this API within the organization of the application
-	// only: with roles held there and, of its own users, for themselves. Whoever changes
-	// the settings, secrets or keys of a trusted application needs this permission too.
+	// that is not trusted act at this API only for users who have said yes to it, on a page
+	// of their own, and within the organization of the application: with the roles there that
+	// they handed over and, of its own users, for themselves. Within that organization
+	// (organization_only) whoever may give away everything in it trusts an application, in the
+	// instance whoever has the permission iam.app.trust; nobody with less changes the settings,
+	// secrets or keys of a trusted one.
 	TrustApp(ctx context.Context, in *TrustAppRequest, opts ...grpc.CallOption) (*TrustAppResponse, error)
 	// Trusts an application no longer, its tokens of before included.
 	DistrustApp(ctx context.Context, in *DistrustAppRequest, opts ...grpc.CallOption) (*DistrustAppResponse, error)
@@ -239,9 +242,12 @@ type ServiceAppsServer interface {
 	// Makes an application inactive: it stays, but nothing can use it.
 	DeactivateApp(context.Context, *DeactivateAppRequest) (*DeactivateAppResponse, error)
 	// Trusts an application with the rights of those who sign in to it. Tokens of one
-	// that is not trusted act at this API within the organization of the application
-	// only: with roles held there and, of its own users, for themselves. Whoever changes
-	// the settings, secrets or keys of a trusted application needs this permission too.
+	// that is not trusted act at this API only for users who have said yes to it, on a page
+	// of their own, and within the organization of the application: with the roles there that
+	// they handed over and, of its own users, for themselves. Within that organization
+	// (organization_only) whoever may give away everything in it trusts an application, in the
+	// instance whoever has the permission iam.app.trust; nobody with less changes the settings,
+	// secrets or keys of a trusted one.
 	TrustApp(context.Context, *TrustAppRequest) (*TrustAppResponse, error)
 	// Trusts an application no longer, its tokens of before included.
 	DistrustApp(context.Context, *DistrustAppRequest) (*DistrustAppResponse, error)

@@ -226,7 +226,9 @@ type IDP struct {
 	// make it active, DEACTIVATE inactive. In an answer that of the context which asks.
 	StatePolicy v3alpha.StatePolicy `protobuf:"varint,2,opt,name=state_policy,json=statePolicy,proto3,enum=writ.object.v3alpha.StatePolicy" json:"state_policy,omitempty"`
 	// What happens to the accounts of those who sign in with it.
-	Options       *Options `protobuf:"bytes,3,opt,name=options,proto3" json:"options,omitempty"`
+	Options *Options `protobuf:"bytes,3,opt,name=options,proto3" json:"options,omitempty"`
+	// What people should know of it.
+	Description   string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -282,6 +284,13 @@ func (x *IDP) GetOptions() *Options {
 	return nil
 }
 
+func (x *IDP) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
 // PatchIDP changes the fields that are present. Contexts that inherit the provider can
 // change state_policy only.
 type PatchIDP struct {
@@ -291,7 +300,9 @@ type PatchIDP struct {
 	// Another state policy, of the context that the request is about.
 	StatePolicy *v3alpha.StatePolicy `protobuf:"varint,2,opt,name=state_policy,json=statePolicy,proto3,enum=writ.object.v3alpha.StatePolicy,oneof" json:"state_policy,omitempty"`
 	// The options that are present.
-	Options       *Options `protobuf:"bytes,3,opt,name=options,proto3,oneof" json:"options,omitempty"`
+	Options *Options `protobuf:"bytes,3,opt,name=options,proto3,oneof" json:"options,omitempty"`
+	// A new description.
+	Description   *string `protobuf:"bytes,4,opt,name=description,proto3,oneof" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -345,6 +356,13 @@ func (x *PatchIDP) GetOptions() *Options {
 		return x.Options
 	}
 	return nil
+}
+
+func (x *PatchIDP) GetDescription() string {
+	if x != nil && x.Description != nil {
+		return *x.Description
+	}
+	return ""
 }
 
 // Options say what happens to the accounts of those who sign in.
@@ -666,19 +684,22 @@ var File_writ_idp_v3alpha_idp_proto protoreflect.FileDescriptor
 
 const file_writ_idp_v3alpha_idp_proto_rawDesc = "" +
 	"\n" +
-	"\x1awrit/idp/v3alpha/idp.proto\x12\x10writ.idp.v3alpha\x1a writ/object/v3alpha/object.proto\"\x95\x01\n" +
+	"\x1awrit/idp/v3alpha/idp.proto\x12\x10writ.idp.v3alpha\x1a writ/object/v3alpha/object.proto\"\xb7\x01\n" +
 	"\x03IDP\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12C\n" +
 	"\fstate_policy\x18\x02 \x01(\x0e2 .writ.object.v3alpha.StatePolicyR\vstatePolicy\x123\n" +
-	"\aoptions\x18\x03 \x01(\v2\x19.writ.idp.v3alpha.OptionsR\aoptions:\x00\"\xcf\x01\n" +
+	"\aoptions\x18\x03 \x01(\v2\x19.writ.idp.v3alpha.OptionsR\aoptions\x12 \n" +
+	"\vdescription\x18\x04 \x01(\tR\vdescription:\x00\"\x86\x02\n" +
 	"\bPatchIDP\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12H\n" +
 	"\fstate_policy\x18\x02 \x01(\x0e2 .writ.object.v3alpha.StatePolicyH\x01R\vstatePolicy\x88\x01\x01\x128\n" +
-	"\aoptions\x18\x03 \x01(\v2\x19.writ.idp.v3alpha.OptionsH\x02R\aoptions\x88\x01\x01:\x00B\a\n" +
+	"\aoptions\x18\x03 \x01(\v2\x19.writ.idp.v3alpha.OptionsH\x02R\aoptions\x88\x01\x01\x12%\n" +
+	"\vdescription\x18\x04 \x01(\tH\x03R\vdescription\x88\x01\x01:\x00B\a\n" +
 	"\x05_nameB\x0f\n" +
 	"\r_state_policyB\n" +
 	"\n" +
-	"\b_options\"\x80\x03\n" +
+	"\b_optionsB\x0e\n" +
+	"\f_description\"\x80\x03\n" +
 	"\aOptions\x121\n" +
 	"\x12is_linking_allowed\x18\x01 \x01(\bH\x00R\x10isLinkingAllowed\x88\x01\x01\x123\n" +
 	"\x13is_creation_allowed\x18\x02 \x01(\bH\x01R\x11isCreationAllowed\x88\x01\x01\x12-\n" +

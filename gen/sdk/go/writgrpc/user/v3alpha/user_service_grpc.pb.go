@@ -45,6 +45,8 @@ const (
 	ServiceUsers_DeleteMachineKey_FullMethodName           = "/writ.user.v3alpha.ServiceUsers/DeleteMachineKey"
 	ServiceUsers_SearchMachineKeys_FullMethodName          = "/writ.user.v3alpha.ServiceUsers/SearchMachineKeys"
 	ServiceUsers_SetClientSecret_FullMethodName            = "/writ.user.v3alpha.ServiceUsers/SetClientSecret"
+	ServiceUsers_ListUserConsents_FullMethodName           = "/writ.user.v3alpha.ServiceUsers/ListUserConsents"
+	ServiceUsers_RevokeUserConsent_FullMethodName          = "/writ.user.v3alpha.ServiceUsers/RevokeUserConsent"
 	ServiceUsers_DeleteClientSecret_FullMethodName         = "/writ.user.v3alpha.ServiceUsers/DeleteClientSecret"
 )
 
@@ -115,6 +117,13 @@ type ServiceUsersClient interface {
 	// stays good for the overlap that the request asks for. For a user who holds more
 	// than the caller it is refused.
 	SetClientSecret(ctx context.Context, in *SetClientSecretRequest, opts ...grpc.CallOption) (*SetClientSecretResponse, error)
+	// Lists the applications that a user lets act for them at this API, the oldest first; a
+	// thousand at most.
+	ListUserConsents(ctx context.Context, in *ListUserConsentsRequest, opts ...grpc.CallOption) (*ListUserConsentsResponse, error)
+	// Takes back what a user let an application do for them at this API, and ends the tokens
+	// that it got for that. Repeating it is safe: where there is nothing to take back it changes
+	// nothing.
+	RevokeUserConsent(ctx context.Context, in *RevokeUserConsentRequest, opts ...grpc.CallOption) (*RevokeUserConsentResponse, error)
 	// Takes the client secrets from a service user.
 	DeleteClientSecret(ctx context.Context, in *DeleteClientSecretRequest, opts ...grpc.CallOption) (*DeleteClientSecretResponse, error)
 }
@@ -327,6 +336,26 @@ func (c *serviceUsersClient) SetClientSecret(ctx context.Context, in *SetClientS
 	return out, nil
 }
 
+func (c *serviceUsersClient) ListUserConsents(ctx context.Context, in *ListUserConsentsRequest, opts ...grpc.CallOption) (*ListUserConsentsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListUserConsentsResponse)
+	err := c.cc.Invoke(ctx, ServiceUsers_ListUserConsents_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *serviceUsersClient) RevokeUserConsent(ctx context.Context, in *RevokeUserConsentRequest, opts ...grpc.CallOption) (*RevokeUserConsentResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RevokeUserConsentResponse)
+	err := c.cc.Invoke(ctx, ServiceUsers_RevokeUserConsent_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *serviceUsersClient) DeleteClientSecret(ctx context.Context, in *DeleteClientSecretRequest, opts ...grpc.CallOption) (*DeleteClientSecretResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DeleteClientSecretResponse)
@@ -404,6 +433,13 @@ type ServiceUsersServer interface {
 	// stays good for the overlap that the request asks for. For a user who holds more
 	// than the caller it is refused.
 	SetClientSecret(context.Context, *SetClientSecretRequest) (*SetClientSecretResponse, error)
+	// Lists the applications that a user lets act for them at this API, the oldest first; a
+	// thousand at most.
+	ListUserConsents(context.Context, *ListUserConsentsRequest) (*ListUserConsentsResponse, error)
+	// Takes back what a user let an application do for them at this API, and ends the tokens
+	// that it got for that. Repeating it is safe: where there is nothing to take back it changes
+	// nothing.
+	RevokeUserConsent(context.Context, *RevokeUserConsentRequest) (*RevokeUserConsentResponse, error)
 	// Takes the client secrets from a service user.
 	DeleteClientSecret(context.Context, *DeleteClientSecretRequest) (*DeleteClientSecretResponse, error)
 	mustEmbedUnimplementedServiceUsersServer()
@@ -475,6 +511,12 @@ func (UnimplementedServiceUsersServer) SearchMachineKeys(context.Context, *Searc
 }
 func (UnimplementedServiceUsersServer) SetClientSecret(context.Context, *SetClientSecretRequest) (*SetClientSecretResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetClientSecret not implemented")
+}
+func (UnimplementedServiceUsersServer) ListUserConsents(context.Context, *ListUserConsentsRequest) (*ListUserConsentsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListUserConsents not implemented")
+}
+func (UnimplementedServiceUsersServer) RevokeUserConsent(context.Context, *RevokeUserConsentRequest) (*RevokeUserConsentResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RevokeUserConsent not implemented")
 }
 func (UnimplementedServiceUsersServer) DeleteClientSecret(context.Context, *DeleteClientSecretRequest) (*DeleteClientSecretResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteClientSecret not implemented")
@@ -860,6 +902,42 @@ func _ServiceUsers_SetClientSecret_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ServiceUsers_ListUserConsents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListUserConsentsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ServiceUsersServer).ListUserConsents(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ServiceUsers_ListUserConsents_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ServiceUsersServer).ListUserConsents(ctx, req.(*ListUserConsentsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ServiceUsers_RevokeUserConsent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RevokeUserConsentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ServiceUsersServer).RevokeUserConsent(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ServiceUsers_RevokeUserConsent_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ServiceUsersServer).RevokeUserConsent(ctx, req.(*RevokeUserConsentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ServiceUsers_DeleteClientSecret_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DeleteClientSecretRequest)
 	if err := dec(in); err != nil {
@@ -964,6 +1042,14 @@ var ServiceUsers_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetClientSecret",
 			Handler:    _ServiceUsers_SetClientSecret_Handler,
+		},
+		{
+			MethodName: "ListUserConsents",
+			Handler:    _ServiceUsers_ListUserConsents_Handler,
+		},
+		{
+			MethodName: "RevokeUserConsent",
+			Handler:    _ServiceUsers_RevokeUserConsent_Handler,
 		},
 		{
 			MethodName: "DeleteClientSecret",

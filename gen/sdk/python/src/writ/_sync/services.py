@@ -184,6 +184,7 @@ from ..types import (
     ListAvailableExecutionMethodsReply,
     ListAvailableExecutionServicesReply,
     ListAvailableRolesReply,
+    ListUserConsentsReply,
     LockUserReply,
     MachineKey,
     MachineKeyFieldName,
@@ -274,11 +275,13 @@ from ..types import (
     ReplayMessageReply,
     ResetInstanceFeaturesReply,
     ResetSystemFeaturesReply,
+    ResolveApplicationSettingsReply,
     ResolveBrandingReply,
     ResolveLanguagesReply,
     ResolveLifetimesReply,
     ResolveMessageTextReply,
     RevocationRequest,
+    RevokeUserConsentReply,
     Role,
     RoleFieldName,
     RoleSearchFilter,
@@ -324,6 +327,8 @@ from ..types import (
     Session,
     SessionFieldName,
     SessionSearchFilter,
+    SetApplicationSettings,
+    SetApplicationSettingsReply,
     SetAsInstanceDefaultReply,
     SetAsPrimaryReply,
     SetBrandingReply,
@@ -538,6 +543,9 @@ class ActionsService:
 
         Repeating the call is safe.
 
+        It runs around calls about the instance, whatever host they came to. Around calls about the
+        system, whose operations a condition cannot name, nothing runs.
+
         Needs the permission action.execution.write. Answers only where the feature
         multitenancy_resources_api is on.
         """
@@ -614,7 +622,8 @@ class ActionsService:
         )
 
     def list_available_execution_methods(self, **call: Unpack[CallOptions]) -> ListAvailableExecutionMethodsReply:
-        """Lists the methods that a request or response condition can name.
+        """Lists the methods that a request or response condition can name: all but those of the
+        system.
 
         Needs the permission execution.read. Answers only where the feature
         multitenancy_resources_api is on.
@@ -629,7 +638,8 @@ class ActionsService:
         )
 
     def list_available_execution_services(self, **call: Unpack[CallOptions]) -> ListAvailableExecutionServicesReply:
-        """Lists the services that a request or response condition can name.
+        """Lists the services that a request or response condition can name: all but those of the
+        system.
 
         Needs the permission execution.read. Answers only where the feature
         multitenancy_resources_api is on.
@@ -906,28 +916,40 @@ class AppsService:
             options=call,
         )
 
-    def trust_app(self, id: str, **call: Unpack[CallOptions]) -> TrustAppReply:
+    def trust_app(
+        self,
+        id: str,
+        *,
+        organization_only: bool | None = None,
+        **call: Unpack[CallOptions],
+    ) -> TrustAppReply:
         """Trusts an application with the rights of those who sign in to it.
 
-        Tokens of one that is not trusted act at this API within the organization of the application
-        only: with roles held there and, of its own users, for themselves. Whoever changes the
-        settings, secrets or keys of a trusted application needs this permission too.
+        Tokens of one that is not trusted act at this API only for users who have said yes to it, on
+        a page of their own, and within the organization of the application: with the roles there
+        that they handed over and, of its own users, for themselves. Within that organization
+        (organization_only) whoever may give away everything in it trusts an application, in the
+        instance whoever has the permission iam.app.trust; nobody with less changes the settings,
+        secrets or keys of a trusted one.
 
-        Needs the permission iam.app.trust where the object is. Answers only where the feature
+        Needs the permission org.app.trust where the object is. Answers only where the feature
         multitenancy_resources_api is on.
+
+        organization_only: Whether it is trusted within its organization only.
         """
         return self._core.call(
             TrustAppReply,
             "POST",
             "/resources/v3alpha/apps/{id}/_trust",
             (id,),
+            query={"organizationOnly": organization_only},
             options=call,
         )
 
     def distrust_app(self, id: str, **call: Unpack[CallOptions]) -> DistrustAppReply:
         """Trusts an application no longer, its tokens of before included.
 
-        Needs the permission iam.app.trust where the object is. Answers only where the feature
+        Needs the permission org.app.trust where the object is. Answers only where the feature
         multitenancy_resources_api is on.
         """
         return self._core.call(
@@ -4577,6 +4599,101 @@ class SessionsService:
         )
 
 
+class ApplicationSettingsService:
+    """Sets and resolves what applications may get from those who sign in to them."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def set_application_settings(
+        self,
+        patch: SetApplicationSettings,
+        *,
+        ctx_system: bool | None = None,
+        instance_id: str | None = None,
+        instance_domain: str | None = None,
+        org_id: str | None = None,
+        org_domain: str | None = None,
+        **call: Unpack[CallOptions],
+    ) -> SetApplicationSettingsReply:
+        """Sets the properties that are present; an empty one takes the context's own word back, so
+        that the parent's counts again.
+
+        Needs the permission policy.write. Answers only where the feature multitenancy_settings is
+        on.
+
+        ctx_system: The system. Only the value true is valid. At most one parameter ctx.* may be
+        given.
+
+        instance_id: An instance by its ID. At most one parameter ctx.* may be given.
+
+        instance_domain: An instance by one of its domains. At most one parameter ctx.* may be
+        given.
+
+        org_id: An organization by its ID. At most one parameter ctx.* may be given.
+
+        org_domain: An organization by one of its domains. At most one parameter ctx.* may be given.
+        """
+        return self._core.call(
+            SetApplicationSettingsReply,
+            "PATCH",
+            "/settings/v3alpha/applications",
+            (),
+            body=patch,
+            query={
+                        "ctx.system": ctx_system,
+                        "ctx.instanceId": instance_id,
+                        "ctx.instanceDomain": instance_domain,
+                        "ctx.orgId": org_id,
+                        "ctx.orgDomain": org_domain,
+                    },
+            options=call,
+        )
+
+    def resolve_application_settings(
+        self,
+        *,
+        ctx_system: bool | None = None,
+        instance_id: str | None = None,
+        instance_domain: str | None = None,
+        org_id: str | None = None,
+        org_domain: str | None = None,
+        **call: Unpack[CallOptions],
+    ) -> ResolveApplicationSettingsReply:
+        """Reads the properties as they apply in a context, and where they come from.
+
+        Needs the permission policy.read. Answers only where the feature multitenancy_settings is
+        on.
+
+        ctx_system: The system. Only the value true is valid. At most one parameter ctx.* may be
+        given.
+
+        instance_id: An instance by its ID. At most one parameter ctx.* may be given.
+
+        instance_domain: An instance by one of its domains. At most one parameter ctx.* may be
+        given.
+
+        org_id: An organization by its ID. At most one parameter ctx.* may be given.
+
+        org_domain: An organization by one of its domains. At most one parameter ctx.* may be given.
+        """
+        return self._core.call(
+            ResolveApplicationSettingsReply,
+            "GET",
+            "/settings/v3alpha/applications",
+            (),
+            query={
+                        "ctx.system": ctx_system,
+                        "ctx.instanceId": instance_id,
+                        "ctx.instanceDomain": instance_domain,
+                        "ctx.orgId": org_id,
+                        "ctx.orgDomain": org_domain,
+                    },
+            repeatable=True,
+            options=call,
+        )
+
+
 class LifetimeSettingsService:
     """Sets and resolves how long tokens and sign-ins are good. Tokens go by the organization of the
     application or service user they are for, sign-ins by that of the user. An application may say
@@ -5948,6 +6065,45 @@ class UsersService:
             options=call,
         )
 
+    def list_user_consents(self, user_id: str, **call: Unpack[CallOptions]) -> ListUserConsentsReply:
+        """Lists the applications that a user lets act for them at this API, the oldest first; a
+        thousand at most.
+
+        Needs the permission user.read where the object is, or that it concerns the caller's own
+        user. Answers only where the feature multitenancy_resources_api is on.
+        """
+        return self._core.call(
+            ListUserConsentsReply,
+            "GET",
+            "/resources/v3alpha/users/{userId}/consents",
+            (user_id,),
+            repeatable=True,
+            options=call,
+        )
+
+    def revoke_user_consent(
+        self,
+        user_id: str,
+        app_id: str,
+        **call: Unpack[CallOptions],
+    ) -> RevokeUserConsentReply:
+        """Takes back what a user let an application do for them at this API, and ends the tokens that
+        it got for that.
+
+        Repeating it is safe: where there is nothing to take back it changes nothing.
+
+        Needs the permission user.write where the object is, or that it concerns the caller's own
+        user. Answers only where the feature multitenancy_resources_api is on.
+        """
+        return self._core.call(
+            RevokeUserConsentReply,
+            "DELETE",
+            "/resources/v3alpha/users/{userId}/consents/{appId}",
+            (user_id, app_id,),
+            repeatable=True,
+            options=call,
+        )
+
 
 class AdministrationService:
     """Moves organizations with all that is theirs between instances. The token has to be a personal
@@ -6189,6 +6345,7 @@ class Services:
         self.projects = ProjectsService(core)
         self.user_schemas = UserSchemasService(core)
         self.sessions = SessionsService(core)
+        self.application_settings = ApplicationSettingsService(core)
         self.lifetime_settings = LifetimeSettingsService(core)
         self.message_text_settings = MessageTextSettingsService(core)
         self.sms_providers = SMSProvidersService(core)

@@ -1,0 +1,63 @@
+// Package appsetting holds what applications may get from those who sign in to them, as the
+// system, instances and organizations set it.
+package appsetting
+
+import (
+	"context"
+
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	settingsv3 "github.com/writ-id/writ/gen/proto/writ/settings/v3alpha"
+	"github.com/writ-id/writ/impl/core/event"
+	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/setting"
+)
+
+// Service implements the application settings API. It is safe for concurrent use.
+type Service struct {
+	settingsv3.UnsafeServiceApplicationSettingsServer
+
+	resource.Env
+}
+
+var _ settingsv3.ServiceApplicationSettingsServer = (*Service)(nil)
+
+// New returns a Service over env.
+func New(env resource.Env) *Service { return &Service{Env: env} }
+
+// subject is what these settings are called where they are stored, which AppConsent reads.
+const subject = "applications"
+
+// word is what a context says.
+type word = eventv1.ApplicationSettingsSet
+
+var (
+	defaults = &word{RolesNeedTrust: &settingsv3.BoolSetting{Value: new(bool)}}
+	resolver = setting.NewResolver[*word, *settingsv3.ResolvedApplicationSettings]()
+	asker    = setting.NewAsker[*settingsv3.SetApplicationSettings, *word]()
+)
+
+// ResolveApplicationSettings reads the settings as they apply in the context of the call.
+func (s *Service) ResolveApplicationSettings(ctx context.Context, _ *settingsv3.ResolveApplicationSettingsRequest) (*settingsv3.ResolveApplicationSettingsResponse, error) {
+	in := policy.CallFrom(ctx).Context
+	said, err := setting.Read(ctx, s.DB.Conn(), in.InstanceID, in.OrgID, subject)
+	if err != nil {
+		return nil, err
+	}
+	words, err := setting.Words[*word](said, subject)
+	if err != nil {
+		return nil, err
+	}
+	return &settingsv3.ResolveApplicationSettingsResponse{
+		Details: setting.Details(words, in, s.Now()), Settings: resolver.Resolve(words, defaults, in, &settingsv3.ResolvedApplicationSettings{}),
+	}, nil
+}
+
+// SetApplicationSettings sets or takes back what is present.
+func (s *Service) SetApplicationSettings(ctx context.Context, req *settingsv3.SetApplicationSettingsRequest) (*settingsv3.SetApplicationSettingsResponse, error) {
+	details, err := setting.Set(ctx, &s.Env, setting.Change[*word]{
+		Subject: subject, Says: asker.Asked(req.GetSettings()),
+		Event: func(changed, _ *word) event.Payload { return changed },
+	})
+	return &settingsv3.SetApplicationSettingsResponse{Details: details}, err
+}
