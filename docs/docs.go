@@ -17,7 +17,7 @@ var files embed.FS
 var contents = []Section{
 	{Title: "Quick start", Pages: pages("start", "five-minutes", "go", "javascript", "python", "java", "browser", "apache", "generated")},
 	{Title: "Concepts", Pages: pages("concepts", "contexts", "grants", "settings", "tokens")},
-	{Title: "How to", Pages: pages("howto", "ci", "recipes", "proxies", "rotate-keys", "webhooks", "identity-providers", "move-a-tenant", "observe", "production", "deploy")},
+	{Title: "How to", Pages: pages("howto", "register-an-application", "ci", "recipes", "proxies", "rotate-keys", "webhooks", "identity-providers", "move-a-tenant", "observe", "production", "deploy")},
 	{Title: "Moving here", Pages: pages("moving", "keycloak", "auth0", "zitadel")},
 	{Title: "More", Pages: pages("", "faq")},
 }

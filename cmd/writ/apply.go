@@ -58,7 +58,7 @@ Secrets that the file leaves out are generated and printed once.`,
 			if secrets.file != "" {
 				how.Keep = secrets.keep
 			}
-			applied, err := server.ApplySeed(cmd.Context(), server.Config{DB: db, Now: now, NewID: newID}, file, how)
+			applied, err := server.ApplySeed(cmd.Context(), server.Config{DB: db, Now: now, NewID: newID, Local: database.given == ""}, file, how)
 			if err != nil {
 				return err
 			}

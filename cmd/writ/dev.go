@@ -284,7 +284,7 @@ func (d *dev) applySeed(ctx context.Context, db *store.DB, sealer secret.Sealer,
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	applied, err := server.ApplySeed(ctx, server.Config{DB: db, Now: now, NewID: newID, Sealer: sealer}, file, seed.Config{Known: known, Reissue: true})
+	applied, err := server.ApplySeed(ctx, server.Config{DB: db, Now: now, NewID: newID, Sealer: sealer, Local: true}, file, seed.Config{Known: known, Reissue: true})
 	if err != nil || len(applied.Generated) == 0 {
 		return applied, err
 	}

@@ -348,7 +348,7 @@ func (q *Queries) MayUseProject(ctx context.Context, db DBTX, arg MayUseProjectP
 }
 
 const oAuthClient = `-- name: OAuthClient :one
-SELECT a.instance_id, a.id, a.org_id, a.project_id, a.name, a.name_folded, a.type, a.state, a.client_id, a.auth_method_type, a.secret_hash, a.old_secret_hash, a.old_secret_until, a.redirect_uris, a.post_logout_redirect_uris, a.response_types, a.grant_types, a.application_type, a.development_mode, a.access_token_type, a.access_token_role_assertion, a.id_token_role_assertion, a.id_token_userinfo_assertion, a.clock_skew_nanos, a.additional_origins, a.trusted, a.plain_jwt_type, a.sequence, a.creation_date, a.change_date, a.id_token_signed_response_alg, a.trusted_in_organization, p.project_role_assertion, p.project_role_check, p.has_project_check,
+SELECT a.instance_id, a.id, a.org_id, a.project_id, a.name, a.name_folded, a.type, a.state, a.client_id, a.auth_method_type, a.secret_hash, a.old_secret_hash, a.old_secret_until, a.redirect_uris, a.post_logout_redirect_uris, a.response_types, a.grant_types, a.application_type, a.development_mode, a.access_token_type, a.access_token_role_assertion, a.id_token_role_assertion, a.id_token_userinfo_assertion, a.clock_skew_nanos, a.additional_origins, a.trusted, a.plain_jwt_type, a.sequence, a.creation_date, a.change_date, a.id_token_signed_response_alg, a.trusted_in_organization, a.access_token_lifetime_nanos, a.id_token_lifetime_nanos, a.refresh_token_idle_lifetime_nanos, a.refresh_token_lifetime_nanos, p.project_role_assertion, p.project_role_check, p.has_project_check,
     (a.state = 1 AND p.state = 1 AND o.state = 1)::bool AS active,
     ARRAY(SELECT r.key FROM project_roles r WHERE r.instance_id = a.instance_id AND r.project_id = a.project_id ORDER BY r.key LIMIT 5000)::text[] AS role_keys,
     coalesce((SELECT jsonb_agg(jsonb_build_object('id', k.id, 'key', k.public_key, 'until', k.expiration_date)) FROM app_keys k WHERE k.instance_id = a.instance_id AND k.app_id = a.id), '[]')::jsonb AS keys
@@ -410,6 +410,10 @@ func (q *Queries) OAuthClient(ctx context.Context, db DBTX, arg OAuthClientParam
 		&i.App.ChangeDate,
 		&i.App.IDTokenSignedResponseAlg,
 		&i.App.TrustedInOrganization,
+		&i.App.AccessTokenLifetimeNanos,
+		&i.App.IDTokenLifetimeNanos,
+		&i.App.RefreshTokenIdleLifetimeNanos,
+		&i.App.RefreshTokenLifetimeNanos,
 		&i.ProjectRoleAssertion,
 		&i.ProjectRoleCheck,
 		&i.HasProjectCheck,
@@ -632,14 +636,14 @@ func (q *Queries) RevokeTokens(ctx context.Context, db DBTX, arg RevokeTokensPar
 
 const rotateGrants = `-- name: RotateGrants :many
 WITH asked AS (
-    SELECT unnest($1::text[]) AS instance_id, unnest($2::text[]) AS id, unnest($3::int[]) AS generation, unnest($4::text[]) AS payload,
-        unnest($5::text[]) AS client_address, unnest($6::text[]) AS traceparent
+    SELECT unnest($1::text[]) AS instance_id, unnest($2::text[]) AS id, unnest($3::int[]) AS generation, unnest($4::timestamptz[]) AS unused_until, unnest($5::text[]) AS payload,
+        unnest($6::text[]) AS client_address, unnest($7::text[]) AS traceparent
 ), locked AS MATERIALIZED (
     SELECT g.instance_id, g.id, q.generation FROM asked q
     JOIN oauth_grants g ON g.instance_id = q.instance_id AND g.id = q.id AND g.generation = q.generation AND NOT g.revoked
     ORDER BY g.instance_id, g.id FOR UPDATE OF g
 ), rotated AS (
-    UPDATE oauth_grants g SET generation = g.generation + 1, idle_date = least($7::timestamptz, g.expiration_date)
+    UPDATE oauth_grants g SET generation = g.generation + 1, idle_date = least(q.unused_until, g.expiration_date)
     FROM asked q JOIN locked l ON l.instance_id = q.instance_id AND l.id = q.id AND l.generation = q.generation
     WHERE g.instance_id = q.instance_id AND g.id = q.id AND g.generation = q.generation AND NOT g.revoked
       AND EXISTS (SELECT FROM users u WHERE u.instance_id = g.instance_id AND u.id = g.user_id AND u.generation = g.user_generation AND u.state = 1)
@@ -652,15 +656,15 @@ SELECT rotated.instance_id, rotated.id FROM rotated
 `
 
 type RotateGrantsParams struct {
-	InstanceIds     []string  `db:"instance_ids"`
-	Ids             []string  `db:"ids"`
-	Generations     []int32   `db:"generations"`
-	Payloads        []string  `db:"payloads"`
-	ClientAddresses []string  `db:"client_addresses"`
-	Traceparents    []string  `db:"traceparents"`
-	UnusedUntil     time.Time `db:"unused_until"`
-	EventType       string    `db:"event_type"`
-	Now             time.Time `db:"now"`
+	InstanceIds     []string    `db:"instance_ids"`
+	Ids             []string    `db:"ids"`
+	Generations     []int32     `db:"generations"`
+	UnusedUntils    []time.Time `db:"unused_untils"`
+	Payloads        []string    `db:"payloads"`
+	ClientAddresses []string    `db:"client_addresses"`
+	Traceparents    []string    `db:"traceparents"`
+	EventType       string      `db:"event_type"`
+	Now             time.Time   `db:"now"`
 }
 
 type RotateGrantsRow struct {
@@ -675,10 +679,10 @@ func (q *Queries) RotateGrants(ctx context.Context, db DBTX, arg RotateGrantsPar
 		arg.InstanceIds,
 		arg.Ids,
 		arg.Generations,
+		arg.UnusedUntils,
 		arg.Payloads,
 		arg.ClientAddresses,
 		arg.Traceparents,
-		arg.UnusedUntil,
 		arg.EventType,
 		arg.Now,
 	)

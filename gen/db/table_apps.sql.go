@@ -30,7 +30,7 @@ func (q *Queries) AppsDelete(ctx context.Context, db DBTX, arg AppsDeleteParams)
 }
 
 const appsHold = `-- name: AppsHold :one
-SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.trusted, t.plain_jwt_type, t.sequence, t.creation_date, t.change_date, t.id_token_signed_response_alg, t.trusted_in_organization FROM apps t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
+SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.trusted, t.plain_jwt_type, t.sequence, t.creation_date, t.change_date, t.id_token_signed_response_alg, t.trusted_in_organization, t.access_token_lifetime_nanos, t.id_token_lifetime_nanos, t.refresh_token_idle_lifetime_nanos, t.refresh_token_lifetime_nanos FROM apps t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
 `
 
 type AppsHoldParams struct {
@@ -75,59 +75,67 @@ func (q *Queries) AppsHold(ctx context.Context, db DBTX, arg AppsHoldParams) (Ap
 		&i.ChangeDate,
 		&i.IDTokenSignedResponseAlg,
 		&i.TrustedInOrganization,
+		&i.AccessTokenLifetimeNanos,
+		&i.IDTokenLifetimeNanos,
+		&i.RefreshTokenIdleLifetimeNanos,
+		&i.RefreshTokenLifetimeNanos,
 	)
 	return i, err
 }
 
 const appsInsert = `-- name: AppsInsert :one
-INSERT INTO apps (instance_id, id, org_id, project_id, name, name_folded, type, state, client_id, auth_method_type, secret_hash, old_secret_hash, old_secret_until, redirect_uris, post_logout_redirect_uris, response_types, grant_types, application_type, development_mode, access_token_type, access_token_role_assertion, id_token_role_assertion, id_token_userinfo_assertion, clock_skew_nanos, additional_origins, trusted, plain_jwt_type, sequence, creation_date, change_date, id_token_signed_response_alg, trusted_in_organization)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, append_event($28, $29, $30, $31, $32, $33, $34, $35, $36::timestamptz, $37, $38), $39, $40, $41, $42)
+INSERT INTO apps (instance_id, id, org_id, project_id, name, name_folded, type, state, client_id, auth_method_type, secret_hash, old_secret_hash, old_secret_until, redirect_uris, post_logout_redirect_uris, response_types, grant_types, application_type, development_mode, access_token_type, access_token_role_assertion, id_token_role_assertion, id_token_userinfo_assertion, clock_skew_nanos, additional_origins, trusted, plain_jwt_type, sequence, creation_date, change_date, id_token_signed_response_alg, trusted_in_organization, access_token_lifetime_nanos, id_token_lifetime_nanos, refresh_token_idle_lifetime_nanos, refresh_token_lifetime_nanos)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, append_event($28, $29, $30, $31, $32, $33, $34, $35, $36::timestamptz, $37, $38), $39, $40, $41, $42, $43, $44, $45, $46)
 RETURNING sequence
 `
 
 type AppsInsertParams struct {
-	InstanceID               string                      `db:"instance_id"`
-	ID                       string                      `db:"id"`
-	OrgID                    string                      `db:"org_id"`
-	ProjectID                string                      `db:"project_id"`
-	Name                     string                      `db:"name"`
-	NameFolded               string                      `db:"name_folded"`
-	Type                     appv3.AppType               `db:"type"`
-	State                    objectv3.EffectiveState     `db:"state"`
-	ClientID                 string                      `db:"client_id"`
-	AuthMethodType           appv3.AuthMethodType        `db:"auth_method_type"`
-	SecretHash               []byte                      `db:"secret_hash"`
-	OldSecretHash            []byte                      `db:"old_secret_hash"`
-	OldSecretUntil           *time.Time                  `db:"old_secret_until"`
-	RedirectUris             []string                    `db:"redirect_uris"`
-	PostLogoutRedirectUris   []string                    `db:"post_logout_redirect_uris"`
-	ResponseTypes            []appv3.ResponseType        `db:"response_types"`
-	GrantTypes               []appv3.GrantType           `db:"grant_types"`
-	ApplicationType          appv3.ApplicationType       `db:"application_type"`
-	DevelopmentMode          bool                        `db:"development_mode"`
-	AccessTokenType          objectv3.AccessTokenType    `db:"access_token_type"`
-	AccessTokenRoleAssertion bool                        `db:"access_token_role_assertion"`
-	IDTokenRoleAssertion     bool                        `db:"id_token_role_assertion"`
-	IDTokenUserinfoAssertion bool                        `db:"id_token_userinfo_assertion"`
-	ClockSkewNanos           int64                       `db:"clock_skew_nanos"`
-	AdditionalOrigins        []string                    `db:"additional_origins"`
-	Trusted                  bool                        `db:"trusted"`
-	PlainJwtType             bool                        `db:"plain_jwt_type"`
-	EventInstanceID          string                      `db:"event_instance_id"`
-	EventAggregateType       string                      `db:"event_aggregate_type"`
-	EventAggregateID         string                      `db:"event_aggregate_id"`
-	EventType                string                      `db:"event_type"`
-	EventPayload             json.RawMessage             `db:"event_payload"`
-	EventCreator             string                      `db:"event_creator"`
-	EventOwnerType           int16                       `db:"event_owner_type"`
-	EventOwnerID             string                      `db:"event_owner_id"`
-	EventAt                  time.Time                   `db:"event_at"`
-	EventClientAddress       string                      `db:"event_client_address"`
-	EventTraceparent         string                      `db:"event_traceparent"`
-	CreationDate             time.Time                   `db:"creation_date"`
-	ChangeDate               time.Time                   `db:"change_date"`
-	IDTokenSignedResponseAlg objectv3.SignatureAlgorithm `db:"id_token_signed_response_alg"`
-	TrustedInOrganization    bool                        `db:"trusted_in_organization"`
+	InstanceID                    string                      `db:"instance_id"`
+	ID                            string                      `db:"id"`
+	OrgID                         string                      `db:"org_id"`
+	ProjectID                     string                      `db:"project_id"`
+	Name                          string                      `db:"name"`
+	NameFolded                    string                      `db:"name_folded"`
+	Type                          appv3.AppType               `db:"type"`
+	State                         objectv3.EffectiveState     `db:"state"`
+	ClientID                      string                      `db:"client_id"`
+	AuthMethodType                appv3.AuthMethodType        `db:"auth_method_type"`
+	SecretHash                    []byte                      `db:"secret_hash"`
+	OldSecretHash                 []byte                      `db:"old_secret_hash"`
+	OldSecretUntil                *time.Time                  `db:"old_secret_until"`
+	RedirectUris                  []string                    `db:"redirect_uris"`
+	PostLogoutRedirectUris        []string                    `db:"post_logout_redirect_uris"`
+	ResponseTypes                 []appv3.ResponseType        `db:"response_types"`
+	GrantTypes                    []appv3.GrantType           `db:"grant_types"`
+	ApplicationType               appv3.ApplicationType       `db:"application_type"`
+	DevelopmentMode               bool                        `db:"development_mode"`
+	AccessTokenType               objectv3.AccessTokenType    `db:"access_token_type"`
+	AccessTokenRoleAssertion      bool                        `db:"access_token_role_assertion"`
+	IDTokenRoleAssertion          bool                        `db:"id_token_role_assertion"`
+	IDTokenUserinfoAssertion      bool                        `db:"id_token_userinfo_assertion"`
+	ClockSkewNanos                int64                       `db:"clock_skew_nanos"`
+	AdditionalOrigins             []string                    `db:"additional_origins"`
+	Trusted                       bool                        `db:"trusted"`
+	PlainJwtType                  bool                        `db:"plain_jwt_type"`
+	EventInstanceID               string                      `db:"event_instance_id"`
+	EventAggregateType            string                      `db:"event_aggregate_type"`
+	EventAggregateID              string                      `db:"event_aggregate_id"`
+	EventType                     string                      `db:"event_type"`
+	EventPayload                  json.RawMessage             `db:"event_payload"`
+	EventCreator                  string                      `db:"event_creator"`
+	EventOwnerType                int16                       `db:"event_owner_type"`
+	EventOwnerID                  string                      `db:"event_owner_id"`
+	EventAt                       time.Time                   `db:"event_at"`
+	EventClientAddress            string                      `db:"event_client_address"`
+	EventTraceparent              string                      `db:"event_traceparent"`
+	CreationDate                  time.Time                   `db:"creation_date"`
+	ChangeDate                    time.Time                   `db:"change_date"`
+	IDTokenSignedResponseAlg      objectv3.SignatureAlgorithm `db:"id_token_signed_response_alg"`
+	TrustedInOrganization         bool                        `db:"trusted_in_organization"`
+	AccessTokenLifetimeNanos      int64                       `db:"access_token_lifetime_nanos"`
+	IDTokenLifetimeNanos          int64                       `db:"id_token_lifetime_nanos"`
+	RefreshTokenIdleLifetimeNanos int64                       `db:"refresh_token_idle_lifetime_nanos"`
+	RefreshTokenLifetimeNanos     int64                       `db:"refresh_token_lifetime_nanos"`
 }
 
 // AppsInsert stores a new row and appends its event.
@@ -175,6 +183,10 @@ func (q *Queries) AppsInsert(ctx context.Context, db DBTX, arg AppsInsertParams)
 		arg.ChangeDate,
 		arg.IDTokenSignedResponseAlg,
 		arg.TrustedInOrganization,
+		arg.AccessTokenLifetimeNanos,
+		arg.IDTokenLifetimeNanos,
+		arg.RefreshTokenIdleLifetimeNanos,
+		arg.RefreshTokenLifetimeNanos,
 	)
 	var sequence int64
 	err := row.Scan(&sequence)
@@ -226,7 +238,7 @@ func (q *Queries) AppsLeave(ctx context.Context, db DBTX, arg AppsLeaveParams) (
 }
 
 const appsLock = `-- name: AppsLock :one
-SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.trusted, t.plain_jwt_type, t.sequence, t.creation_date, t.change_date, t.id_token_signed_response_alg, t.trusted_in_organization FROM apps t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
+SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.trusted, t.plain_jwt_type, t.sequence, t.creation_date, t.change_date, t.id_token_signed_response_alg, t.trusted_in_organization, t.access_token_lifetime_nanos, t.id_token_lifetime_nanos, t.refresh_token_idle_lifetime_nanos, t.refresh_token_lifetime_nanos FROM apps t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
 `
 
 type AppsLockParams struct {
@@ -271,13 +283,17 @@ func (q *Queries) AppsLock(ctx context.Context, db DBTX, arg AppsLockParams) (Ap
 		&i.ChangeDate,
 		&i.IDTokenSignedResponseAlg,
 		&i.TrustedInOrganization,
+		&i.AccessTokenLifetimeNanos,
+		&i.IDTokenLifetimeNanos,
+		&i.RefreshTokenIdleLifetimeNanos,
+		&i.RefreshTokenLifetimeNanos,
 	)
 	return i, err
 }
 
 const appsRead = `-- name: AppsRead :one
 
-SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.trusted, t.plain_jwt_type, t.sequence, t.creation_date, t.change_date, t.id_token_signed_response_alg, t.trusted_in_organization FROM apps t WHERE t.instance_id = $1 AND t.id = $2
+SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.trusted, t.plain_jwt_type, t.sequence, t.creation_date, t.change_date, t.id_token_signed_response_alg, t.trusted_in_organization, t.access_token_lifetime_nanos, t.id_token_lifetime_nanos, t.refresh_token_idle_lifetime_nanos, t.refresh_token_lifetime_nanos FROM apps t WHERE t.instance_id = $1 AND t.id = $2
 `
 
 type AppsReadParams struct {
@@ -323,12 +339,16 @@ func (q *Queries) AppsRead(ctx context.Context, db DBTX, arg AppsReadParams) (Ap
 		&i.ChangeDate,
 		&i.IDTokenSignedResponseAlg,
 		&i.TrustedInOrganization,
+		&i.AccessTokenLifetimeNanos,
+		&i.IDTokenLifetimeNanos,
+		&i.RefreshTokenIdleLifetimeNanos,
+		&i.RefreshTokenLifetimeNanos,
 	)
 	return i, err
 }
 
 const appsTake = `-- name: AppsTake :one
-SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.trusted, t.plain_jwt_type, t.sequence, t.creation_date, t.change_date, t.id_token_signed_response_alg, t.trusted_in_organization FROM apps t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
+SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.trusted, t.plain_jwt_type, t.sequence, t.creation_date, t.change_date, t.id_token_signed_response_alg, t.trusted_in_organization, t.access_token_lifetime_nanos, t.id_token_lifetime_nanos, t.refresh_token_idle_lifetime_nanos, t.refresh_token_lifetime_nanos FROM apps t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
 `
 
 type AppsTakeParams struct {
@@ -373,58 +393,66 @@ func (q *Queries) AppsTake(ctx context.Context, db DBTX, arg AppsTakeParams) (Ap
 		&i.ChangeDate,
 		&i.IDTokenSignedResponseAlg,
 		&i.TrustedInOrganization,
+		&i.AccessTokenLifetimeNanos,
+		&i.IDTokenLifetimeNanos,
+		&i.RefreshTokenIdleLifetimeNanos,
+		&i.RefreshTokenLifetimeNanos,
 	)
 	return i, err
 }
 
 const appsUpdate = `-- name: AppsUpdate :one
-UPDATE apps t SET org_id = $1, project_id = $2, name = $3, name_folded = $4, type = $5, state = $6, client_id = $7, auth_method_type = $8, secret_hash = $9, old_secret_hash = $10, old_secret_until = $11, redirect_uris = $12, post_logout_redirect_uris = $13, response_types = $14, grant_types = $15, application_type = $16, development_mode = $17, access_token_type = $18, access_token_role_assertion = $19, id_token_role_assertion = $20, id_token_userinfo_assertion = $21, clock_skew_nanos = $22, additional_origins = $23, trusted = $24, plain_jwt_type = $25, sequence = append_event($26, $27, $28, $29, $30, $31, $32, $33, $34::timestamptz, $35, $36), change_date = $37, id_token_signed_response_alg = $38, trusted_in_organization = $39
-WHERE t.instance_id = $40 AND t.id = $41
+UPDATE apps t SET org_id = $1, project_id = $2, name = $3, name_folded = $4, type = $5, state = $6, client_id = $7, auth_method_type = $8, secret_hash = $9, old_secret_hash = $10, old_secret_until = $11, redirect_uris = $12, post_logout_redirect_uris = $13, response_types = $14, grant_types = $15, application_type = $16, development_mode = $17, access_token_type = $18, access_token_role_assertion = $19, id_token_role_assertion = $20, id_token_userinfo_assertion = $21, clock_skew_nanos = $22, additional_origins = $23, trusted = $24, plain_jwt_type = $25, sequence = append_event($26, $27, $28, $29, $30, $31, $32, $33, $34::timestamptz, $35, $36), change_date = $37, id_token_signed_response_alg = $38, trusted_in_organization = $39, access_token_lifetime_nanos = $40, id_token_lifetime_nanos = $41, refresh_token_idle_lifetime_nanos = $42, refresh_token_lifetime_nanos = $43
+WHERE t.instance_id = $44 AND t.id = $45
 RETURNING t.sequence
 `
 
 type AppsUpdateParams struct {
-	OrgID                    string                      `db:"org_id"`
-	ProjectID                string                      `db:"project_id"`
-	Name                     string                      `db:"name"`
-	NameFolded               string                      `db:"name_folded"`
-	Type                     appv3.AppType               `db:"type"`
-	State                    objectv3.EffectiveState     `db:"state"`
-	ClientID                 string                      `db:"client_id"`
-	AuthMethodType           appv3.AuthMethodType        `db:"auth_method_type"`
-	SecretHash               []byte                      `db:"secret_hash"`
-	OldSecretHash            []byte                      `db:"old_secret_hash"`
-	OldSecretUntil           *time.Time                  `db:"old_secret_until"`
-	RedirectUris             []string                    `db:"redirect_uris"`
-	PostLogoutRedirectUris   []string                    `db:"post_logout_redirect_uris"`
-	ResponseTypes            []appv3.ResponseType        `db:"response_types"`
-	GrantTypes               []appv3.GrantType           `db:"grant_types"`
-	ApplicationType          appv3.ApplicationType       `db:"application_type"`
-	DevelopmentMode          bool                        `db:"development_mode"`
-	AccessTokenType          objectv3.AccessTokenType    `db:"access_token_type"`
-	AccessTokenRoleAssertion bool                        `db:"access_token_role_assertion"`
-	IDTokenRoleAssertion     bool                        `db:"id_token_role_assertion"`
-	IDTokenUserinfoAssertion bool                        `db:"id_token_userinfo_assertion"`
-	ClockSkewNanos           int64                       `db:"clock_skew_nanos"`
-	AdditionalOrigins        []string                    `db:"additional_origins"`
-	Trusted                  bool                        `db:"trusted"`
-	PlainJwtType             bool                        `db:"plain_jwt_type"`
-	EventInstanceID          string                      `db:"event_instance_id"`
-	EventAggregateType       string                      `db:"event_aggregate_type"`
-	EventAggregateID         string                      `db:"event_aggregate_id"`
-	EventType                string                      `db:"event_type"`
-	EventPayload             json.RawMessage             `db:"event_payload"`
-	EventCreator             string                      `db:"event_creator"`
-	EventOwnerType           int16                       `db:"event_owner_type"`
-	EventOwnerID             string                      `db:"event_owner_id"`
-	EventAt                  time.Time                   `db:"event_at"`
-	EventClientAddress       string                      `db:"event_client_address"`
-	EventTraceparent         string                      `db:"event_traceparent"`
-	ChangeDate               time.Time                   `db:"change_date"`
-	IDTokenSignedResponseAlg objectv3.SignatureAlgorithm `db:"id_token_signed_response_alg"`
-	TrustedInOrganization    bool                        `db:"trusted_in_organization"`
-	InstanceID               string                      `db:"instance_id"`
-	ID                       string                      `db:"id"`
+	OrgID                         string                      `db:"org_id"`
+	ProjectID                     string                      `db:"project_id"`
+	Name                          string                      `db:"name"`
+	NameFolded                    string                      `db:"name_folded"`
+	Type                          appv3.AppType               `db:"type"`
+	State                         objectv3.EffectiveState     `db:"state"`
+	ClientID                      string                      `db:"client_id"`
+	AuthMethodType                appv3.AuthMethodType        `db:"auth_method_type"`
+	SecretHash                    []byte                      `db:"secret_hash"`
+	OldSecretHash                 []byte                      `db:"old_secret_hash"`
+	OldSecretUntil                *time.Time                  `db:"old_secret_until"`
+	RedirectUris                  []string                    `db:"redirect_uris"`
+	PostLogoutRedirectUris        []string                    `db:"post_logout_redirect_uris"`
+	ResponseTypes                 []appv3.ResponseType        `db:"response_types"`
+	GrantTypes                    []appv3.GrantType           `db:"grant_types"`
+	ApplicationType               appv3.ApplicationType       `db:"application_type"`
+	DevelopmentMode               bool                        `db:"development_mode"`
+	AccessTokenType               objectv3.AccessTokenType    `db:"access_token_type"`
+	AccessTokenRoleAssertion      bool                        `db:"access_token_role_assertion"`
+	IDTokenRoleAssertion          bool                        `db:"id_token_role_assertion"`
+	IDTokenUserinfoAssertion      bool                        `db:"id_token_userinfo_assertion"`
+	ClockSkewNanos                int64                       `db:"clock_skew_nanos"`
+	AdditionalOrigins             []string                    `db:"additional_origins"`
+	Trusted                       bool                        `db:"trusted"`
+	PlainJwtType                  bool                        `db:"plain_jwt_type"`
+	EventInstanceID               string                      `db:"event_instance_id"`
+	EventAggregateType            string                      `db:"event_aggregate_type"`
+	EventAggregateID              string                      `db:"event_aggregate_id"`
+	EventType                     string                      `db:"event_type"`
+	EventPayload                  json.RawMessage             `db:"event_payload"`
+	EventCreator                  string                      `db:"event_creator"`
+	EventOwnerType                int16                       `db:"event_owner_type"`
+	EventOwnerID                  string                      `db:"event_owner_id"`
+	EventAt                       time.Time                   `db:"event_at"`
+	EventClientAddress            string                      `db:"event_client_address"`
+	EventTraceparent              string                      `db:"event_traceparent"`
+	ChangeDate                    time.Time                   `db:"change_date"`
+	IDTokenSignedResponseAlg      objectv3.SignatureAlgorithm `db:"id_token_signed_response_alg"`
+	TrustedInOrganization         bool                        `db:"trusted_in_organization"`
+	AccessTokenLifetimeNanos      int64                       `db:"access_token_lifetime_nanos"`
+	IDTokenLifetimeNanos          int64                       `db:"id_token_lifetime_nanos"`
+	RefreshTokenIdleLifetimeNanos int64                       `db:"refresh_token_idle_lifetime_nanos"`
+	RefreshTokenLifetimeNanos     int64                       `db:"refresh_token_lifetime_nanos"`
+	InstanceID                    string                      `db:"instance_id"`
+	ID                            string                      `db:"id"`
 }
 
 // AppsUpdate stores a row that is locked and appends its event.
@@ -469,6 +497,10 @@ func (q *Queries) AppsUpdate(ctx context.Context, db DBTX, arg AppsUpdateParams)
 		arg.ChangeDate,
 		arg.IDTokenSignedResponseAlg,
 		arg.TrustedInOrganization,
+		arg.AccessTokenLifetimeNanos,
+		arg.IDTokenLifetimeNanos,
+		arg.RefreshTokenIdleLifetimeNanos,
+		arg.RefreshTokenLifetimeNanos,
 		arg.InstanceID,
 		arg.ID,
 	)

@@ -176,6 +176,7 @@ const (
 	AUTHMETHODTYPENONE          AuthMethodType = "AUTH_METHOD_TYPE_NONE"
 	AUTHMETHODTYPEPOST          AuthMethodType = "AUTH_METHOD_TYPE_POST"
 	AUTHMETHODTYPEPRIVATEKEYJWT AuthMethodType = "AUTH_METHOD_TYPE_PRIVATE_KEY_JWT"
+	AUTHMETHODTYPESECRET        AuthMethodType = "AUTH_METHOD_TYPE_SECRET"
 	AUTHMETHODTYPEUNSPECIFIED   AuthMethodType = "AUTH_METHOD_TYPE_UNSPECIFIED"
 )
 
@@ -189,6 +190,8 @@ func (e AuthMethodType) Valid() bool {
 	case AUTHMETHODTYPEPOST:
 		return true
 	case AUTHMETHODTYPEPRIVATEKEYJWT:
+		return true
+	case AUTHMETHODTYPESECRET:
 		return true
 	case AUTHMETHODTYPEUNSPECIFIED:
 		return true
@@ -2180,6 +2183,36 @@ func (e SetLanguagesParamsCtxSystem) Valid() bool {
 	}
 }
 
+// Defines values for ResolveLifetimesParamsCtxSystem.
+const (
+	ResolveLifetimesParamsCtxSystemTrue ResolveLifetimesParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the ResolveLifetimesParamsCtxSystem enum.
+func (e ResolveLifetimesParamsCtxSystem) Valid() bool {
+	switch e {
+	case ResolveLifetimesParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SetLifetimesParamsCtxSystem.
+const (
+	SetLifetimesParamsCtxSystemTrue SetLifetimesParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the SetLifetimesParamsCtxSystem enum.
+func (e SetLifetimesParamsCtxSystem) Valid() bool {
+	switch e {
+	case SetLifetimesParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ResolveMessageTextParamsCtxSystem.
 const (
 	ResolveMessageTextParamsCtxSystemTrue ResolveMessageTextParamsCtxSystem = true
@@ -2344,13 +2377,13 @@ func (e PreviewMessageTextParamsKind) Valid() bool {
 
 // APIConfig APIConfig is how an API authenticates.
 type APIConfig struct {
-	// AuthMethodType BASIC, which it is when omitted, or PRIVATE_KEY_JWT.
+	// AuthMethodType SECRET, which it is when omitted, BASIC or PRIVATE_KEY_JWT. The introspection endpoint takes a secret in the Authorization header only.
 	AuthMethodType *AuthMethodType `json:"authMethodType,omitempty"`
 }
 
 // APIConfigOutput APIConfig is how an API authenticates.
 type APIConfigOutput struct {
-	// AuthMethodType BASIC, which it is when omitted, or PRIVATE_KEY_JWT.
+	// AuthMethodType SECRET, which it is when omitted, BASIC or PRIVATE_KEY_JWT. The introspection endpoint takes a secret in the Authorization header only.
 	AuthMethodType AuthMethodType `json:"authMethodType"`
 }
 
@@ -2563,6 +2596,11 @@ type AppTypeFilter struct {
 
 // AppV3AlphaOIDCConfig OIDCConfig is how an application uses the OpenID provider.
 type AppV3AlphaOIDCConfig struct {
+	// AccessTokenLifetime How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted. At least 0s, at most 43200s.
+	//
+	// Example: 900s
+	AccessTokenLifetime *string `json:"accessTokenLifetime,omitempty"`
+
 	// AccessTokenRoleAssertion Whether access tokens in the form JWT carry the roles of the user.
 	AccessTokenRoleAssertion *bool `json:"accessTokenRoleAssertion,omitempty"`
 
@@ -2575,7 +2613,7 @@ type AppV3AlphaOIDCConfig struct {
 	// ApplicationType What kind of program it is; WEB when omitted.
 	ApplicationType *ApplicationType `json:"applicationType,omitempty"`
 
-	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it; BASIC when omitted.
+	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it; SECRET when omitted.
 	AuthMethodType *AuthMethodType `json:"authMethodType,omitempty"`
 
 	// ClockSkew By how much the clock of the application may differ: added to exp and subtracted from iat, nbf and auth_time, at most 5 seconds. At least 0s, at most 5s.
@@ -2588,6 +2626,11 @@ type AppV3AlphaOIDCConfig struct {
 
 	// GrantTypes What the token endpoint accepts; AUTHORIZATION_CODE when omitted.
 	GrantTypes *[]GrantType `json:"grantTypes,omitempty"`
+
+	// IDTokenLifetime How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted. At least 0s, at most 43200s.
+	//
+	// Example: 900s
+	IDTokenLifetime *string `json:"idTokenLifetime,omitempty"`
 
 	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
 	IDTokenRoleAssertion *bool `json:"idTokenRoleAssertion,omitempty"`
@@ -2604,8 +2647,18 @@ type AppV3AlphaOIDCConfig struct {
 	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectUris *[]string `json:"postLogoutRedirectUris,omitempty"`
 
-	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode.
+	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode; writ dev takes it for the loopback addresses of all.
 	RedirectUris *[]string `json:"redirectUris,omitempty"`
+
+	// RefreshTokenIdleLifetime How long a refresh token is good while it is not used, from one hour to a year; what the settings of lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+	//
+	// Example: 604800s
+	RefreshTokenIdleLifetime *string `json:"refreshTokenIdleLifetime,omitempty"`
+
+	// RefreshTokenLifetime How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+	//
+	// Example: 2592000s
+	RefreshTokenLifetime *string `json:"refreshTokenLifetime,omitempty"`
 
 	// ResponseTypes What the authorization endpoint may answer; CODE when omitted.
 	ResponseTypes *[]ResponseType `json:"responseTypes,omitempty"`
@@ -2613,6 +2666,11 @@ type AppV3AlphaOIDCConfig struct {
 
 // AppV3AlphaOIDCConfigOutput OIDCConfig is how an application uses the OpenID provider.
 type AppV3AlphaOIDCConfigOutput struct {
+	// AccessTokenLifetime How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted. At least 0s, at most 43200s.
+	//
+	// Example: 900s
+	AccessTokenLifetime *string `json:"accessTokenLifetime,omitempty"`
+
 	// AccessTokenRoleAssertion Whether access tokens in the form JWT carry the roles of the user.
 	AccessTokenRoleAssertion bool `json:"accessTokenRoleAssertion"`
 
@@ -2625,7 +2683,7 @@ type AppV3AlphaOIDCConfigOutput struct {
 	// ApplicationType What kind of program it is; WEB when omitted.
 	ApplicationType ApplicationType `json:"applicationType"`
 
-	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it; BASIC when omitted.
+	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it; SECRET when omitted.
 	AuthMethodType AuthMethodType `json:"authMethodType"`
 
 	// ClockSkew By how much the clock of the application may differ: added to exp and subtracted from iat, nbf and auth_time, at most 5 seconds. At least 0s, at most 5s.
@@ -2638,6 +2696,11 @@ type AppV3AlphaOIDCConfigOutput struct {
 
 	// GrantTypes What the token endpoint accepts; AUTHORIZATION_CODE when omitted.
 	GrantTypes []GrantType `json:"grantTypes"`
+
+	// IDTokenLifetime How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted. At least 0s, at most 43200s.
+	//
+	// Example: 900s
+	IDTokenLifetime *string `json:"idTokenLifetime,omitempty"`
 
 	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
 	IDTokenRoleAssertion bool `json:"idTokenRoleAssertion"`
@@ -2654,8 +2717,18 @@ type AppV3AlphaOIDCConfigOutput struct {
 	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectUris []string `json:"postLogoutRedirectUris"`
 
-	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode.
+	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode; writ dev takes it for the loopback addresses of all.
 	RedirectUris []string `json:"redirectUris"`
+
+	// RefreshTokenIdleLifetime How long a refresh token is good while it is not used, from one hour to a year; what the settings of lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+	//
+	// Example: 604800s
+	RefreshTokenIdleLifetime *string `json:"refreshTokenIdleLifetime,omitempty"`
+
+	// RefreshTokenLifetime How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+	//
+	// Example: 2592000s
+	RefreshTokenLifetime *string `json:"refreshTokenLifetime,omitempty"`
 
 	// ResponseTypes What the authorization endpoint may answer; CODE when omitted.
 	ResponseTypes []ResponseType `json:"responseTypes"`
@@ -2663,6 +2736,11 @@ type AppV3AlphaOIDCConfigOutput struct {
 
 // AppV3AlphaPatchOIDCConfig PatchOIDCConfig changes the fields that are present.
 type AppV3AlphaPatchOIDCConfig struct {
+	// AccessTokenLifetime How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say. At least 0s, at most 43200s.
+	//
+	// Example: 900s
+	AccessTokenLifetime *string `json:"accessTokenLifetime,omitempty"`
+
 	// AccessTokenRoleAssertion Whether access tokens in the form JWT carry the roles of the user.
 	AccessTokenRoleAssertion *bool `json:"accessTokenRoleAssertion,omitempty"`
 
@@ -2689,6 +2767,11 @@ type AppV3AlphaPatchOIDCConfig struct {
 	// GrantTypes What the token endpoint accepts.
 	GrantTypes *GrantTypes `json:"grantTypes,omitempty"`
 
+	// IDTokenLifetime How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say. At least 0s, at most 43200s.
+	//
+	// Example: 900s
+	IDTokenLifetime *string `json:"idTokenLifetime,omitempty"`
+
 	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
 	IDTokenRoleAssertion *bool `json:"idTokenRoleAssertion,omitempty"`
 
@@ -2704,8 +2787,18 @@ type AppV3AlphaPatchOIDCConfig struct {
 	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectUris *RedirectURIs `json:"postLogoutRedirectUris,omitempty"`
 
-	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode.
+	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode; writ dev takes it for the loopback addresses of all.
 	RedirectUris *RedirectURIs `json:"redirectUris,omitempty"`
+
+	// RefreshTokenIdleLifetime How long a refresh token is good while it is not used, from one hour to a year; no seconds: what the settings say. At least 0s, at most 3.1536e+07s.
+	//
+	// Example: 604800s
+	RefreshTokenIdleLifetime *string `json:"refreshTokenIdleLifetime,omitempty"`
+
+	// RefreshTokenLifetime How long refresh tokens that come of one sign-in are good in all, from one hour to three years; no seconds: what the settings say. At least 0s, at most 9.4608e+07s.
+	//
+	// Example: 2592000s
+	RefreshTokenLifetime *string `json:"refreshTokenLifetime,omitempty"`
 
 	// ResponseTypes What the authorization endpoint may answer.
 	ResponseTypes *ResponseTypes `json:"responseTypes,omitempty"`
@@ -3090,7 +3183,7 @@ type CreateAppReply struct {
 	// ClientID What the application calls itself at the endpoints of OpenID Connect.
 	ClientID string `json:"clientId"`
 
-	// ClientSecret The client secret, for BASIC and POST only. It is never shown again.
+	// ClientSecret The client secret, for SECRET, BASIC and POST only. It is never shown again.
 	ClientSecret string `json:"clientSecret"`
 
 	// Details ID, sequence and date of the new application.
@@ -6138,7 +6231,7 @@ type PasswordOutput struct {
 
 // PatchAPIConfig PatchAPIConfig changes the fields that are present.
 type PatchAPIConfig struct {
-	// AuthMethodType BASIC or PRIVATE_KEY_JWT.
+	// AuthMethodType SECRET, BASIC or PRIVATE_KEY_JWT.
 	AuthMethodType *AuthMethodType `json:"authMethodType,omitempty"`
 }
 
@@ -7343,6 +7436,15 @@ type ResolveLanguagesReply struct {
 	Settings ResolvedLanguageSettings `json:"settings"`
 }
 
+// ResolveLifetimesReply ResolveLifetimesResponse is the response of ResolveLifetimes.
+type ResolveLifetimesReply struct {
+	// Details When the context's own settings last changed.
+	Details SettingDetails `json:"details"`
+
+	// Settings The lifetimes.
+	Settings ResolvedLifetimeSettings `json:"settings"`
+}
+
 // ResolveMessageTextReply ResolveMessageTextResponse is the response of ResolveMessageText.
 type ResolveMessageTextReply struct {
 	// Details When the context's own words last changed.
@@ -7418,6 +7520,17 @@ type ResolvedBrandingSettings struct {
 	WarnColorLight ResolvedString `json:"warnColorLight"`
 }
 
+// ResolvedDuration ResolvedDuration is a time and where it comes from.
+type ResolvedDuration struct {
+	// Owner The context it is inherited from; absent when it is the context's own.
+	Owner *Owner `json:"owner,omitempty"`
+
+	// Value The value.
+	//
+	// Example: 10s
+	Value *string `json:"value,omitempty"`
+}
+
 // ResolvedImage ResolvedImage is a picture and where it comes from.
 type ResolvedImage struct {
 	// Owner The context it is inherited from; absent when it is the context's own.
@@ -7446,6 +7559,24 @@ type ResolvedLanguages struct {
 
 	// Value The value.
 	Value []LanguageOutput `json:"value"`
+}
+
+// ResolvedLifetimeSettings ResolvedLifetimeSettings are the lifetimes as they apply in a context.
+type ResolvedLifetimeSettings struct {
+	// AccessTokenLifetime How long access tokens are good.
+	AccessTokenLifetime ResolvedDuration `json:"accessTokenLifetime"`
+
+	// IDTokenLifetime How long ID tokens are good.
+	IDTokenLifetime ResolvedDuration `json:"idTokenLifetime"`
+
+	// RefreshTokenIdleLifetime How long a refresh token is good while it is not used.
+	RefreshTokenIdleLifetime ResolvedDuration `json:"refreshTokenIdleLifetime"`
+
+	// RefreshTokenLifetime How long refresh tokens that come of one sign-in are good in all.
+	RefreshTokenLifetime ResolvedDuration `json:"refreshTokenLifetime"`
+
+	// SessionIdleLifetime How long a sign-in counts while the browser does not use it.
+	SessionIdleLifetime ResolvedDuration `json:"sessionIdleLifetime"`
 }
 
 // ResolvedMessageTextSettings ResolvedMessageTextSettings are the words as they apply in a context.
@@ -8354,6 +8485,40 @@ type SetLanguageSettings struct {
 
 // SetLanguagesReply SetLanguagesResponse is the response of SetLanguages.
 type SetLanguagesReply struct {
+	// Details Sequence and date of the last change.
+	Details SettingDetails `json:"details"`
+}
+
+// SetLifetimeSettings SetLifetimeSettings sets the lifetimes that are present.
+type SetLifetimeSettings struct {
+	// AccessTokenLifetime How long access tokens are good, from one minute to 12 hours, which it is by default. At least 0s, at most 43200s.
+	//
+	// Example: 900s
+	AccessTokenLifetime *string `json:"accessTokenLifetime,omitempty"`
+
+	// IDTokenLifetime How long ID tokens are good, from one minute to 12 hours, which it is by default. At least 0s, at most 43200s.
+	//
+	// Example: 900s
+	IDTokenLifetime *string `json:"idTokenLifetime,omitempty"`
+
+	// RefreshTokenIdleLifetime How long a refresh token is good while it is not used, from one hour to a year; 30 days by default. At least 0s, at most 3.1536e+07s.
+	//
+	// Example: 604800s
+	RefreshTokenIdleLifetime *string `json:"refreshTokenIdleLifetime,omitempty"`
+
+	// RefreshTokenLifetime How long refresh tokens that come of one sign-in are good in all, from one hour to three years; 90 days by default. At least 0s, at most 9.4608e+07s.
+	//
+	// Example: 2592000s
+	RefreshTokenLifetime *string `json:"refreshTokenLifetime,omitempty"`
+
+	// SessionIdleLifetime How long a sign-in counts while the browser does not use it, from five minutes to ten days, after which it ends in any case; 24 hours by default. At least 0s, at most 864000s.
+	//
+	// Example: 28800s
+	SessionIdleLifetime *string `json:"sessionIdleLifetime,omitempty"`
+}
+
+// SetLifetimesReply SetLifetimesResponse is the response of SetLifetimes.
+type SetLifetimesReply struct {
 	// Details Sequence and date of the last change.
 	Details SettingDetails `json:"details"`
 }
@@ -11260,6 +11425,48 @@ type SetLanguagesParams struct {
 // SetLanguagesParamsCtxSystem defines parameters for SetLanguages.
 type SetLanguagesParamsCtxSystem bool
 
+// ResolveLifetimesParams defines parameters for ResolveLifetimes.
+type ResolveLifetimesParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *ResolveLifetimesParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// ResolveLifetimesParamsCtxSystem defines parameters for ResolveLifetimes.
+type ResolveLifetimesParamsCtxSystem bool
+
+// SetLifetimesParams defines parameters for SetLifetimes.
+type SetLifetimesParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *SetLifetimesParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// SetLifetimesParamsCtxSystem defines parameters for SetLifetimes.
+type SetLifetimesParamsCtxSystem bool
+
 // ResolveMessageTextParams defines parameters for ResolveMessageText.
 type ResolveMessageTextParams struct {
 	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
@@ -11694,6 +11901,9 @@ type SetBrandingJSONRequestBody = SetBrandingSettings
 
 // SetLanguagesJSONRequestBody defines body for SetLanguages for application/json ContentType.
 type SetLanguagesJSONRequestBody = SetLanguageSettings
+
+// SetLifetimesJSONRequestBody defines body for SetLifetimes for application/json ContentType.
+type SetLifetimesJSONRequestBody = SetLifetimeSettings
 
 // SetMessageTextJSONRequestBody defines body for SetMessageText for application/json ContentType.
 type SetMessageTextJSONRequestBody = SetMessageTextSettings
@@ -14719,6 +14929,31 @@ type ClientInterface interface {
 	//
 	// Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
 	SetLanguages(ctx context.Context, params *SetLanguagesParams, body SetLanguagesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResolveLifetimes Reads the lifetimes as they apply in a context, and where they come from
+	//
+	// Needs the permission lifetime.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Corresponds with GET /settings/v3alpha/lifetimes (the `ResolveLifetimes` operationId).
+	ResolveLifetimes(ctx context.Context, params *ResolveLifetimesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetLifetimesWithBody Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
+	//
+	// Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /settings/v3alpha/lifetimes (the `SetLifetimes` operationId).
+	SetLifetimesWithBody(ctx context.Context, params *SetLifetimesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetLifetimes Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
+	//
+	// Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /settings/v3alpha/lifetimes (the `SetLifetimes` operationId).
+	SetLifetimes(ctx context.Context, params *SetLifetimesParams, body SetLifetimesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ResolveMessageText Reads the words as they apply in a context, where they come from, and which variables they can name
 	//
@@ -20832,6 +21067,61 @@ func (c *Client) SetLanguagesWithBody(ctx context.Context, params *SetLanguagesP
 // Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
 func (c *Client) SetLanguages(ctx context.Context, params *SetLanguagesParams, body SetLanguagesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSetLanguagesRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResolveLifetimes Reads the lifetimes as they apply in a context, and where they come from
+//
+// Needs the permission lifetime.read. Answers only where the feature multitenancy_settings is on.
+//
+// Corresponds with GET /settings/v3alpha/lifetimes (the `ResolveLifetimes` operationId).
+func (c *Client) ResolveLifetimes(ctx context.Context, params *ResolveLifetimesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResolveLifetimesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetLifetimesWithBody Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
+//
+// Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /settings/v3alpha/lifetimes (the `SetLifetimes` operationId).
+func (c *Client) SetLifetimesWithBody(ctx context.Context, params *SetLifetimesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetLifetimesRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetLifetimes Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
+//
+// Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /settings/v3alpha/lifetimes (the `SetLifetimes` operationId).
+func (c *Client) SetLifetimes(ctx context.Context, params *SetLifetimesParams, body SetLifetimesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetLifetimesRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -33904,6 +34194,223 @@ func NewSetLanguagesRequestWithBody(server string, params *SetLanguagesParams, c
 	return req, nil
 }
 
+// NewResolveLifetimesRequest constructs an http.Request for the ResolveLifetimes method
+func NewResolveLifetimesRequest(server string, params *ResolveLifetimesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/settings/v3alpha/lifetimes")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSetLifetimesRequest calls the generic SetLifetimes builder with application/json body
+func NewSetLifetimesRequest(server string, params *SetLifetimesParams, body SetLifetimesJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetLifetimesRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSetLifetimesRequestWithBody constructs an http.Request for the SetLifetimes method, with any body, and a specified content type
+func NewSetLifetimesRequestWithBody(server string, params *SetLifetimesParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/settings/v3alpha/lifetimes")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewResolveMessageTextRequest constructs an http.Request for the ResolveMessageText method
 func NewResolveMessageTextRequest(server string, kind ResolveMessageTextParamsKind, language string, params *ResolveMessageTextParams) (*http.Request, error) {
 	var err error
@@ -38360,6 +38867,33 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
 	SetLanguagesWithResponse(ctx context.Context, params *SetLanguagesParams, body SetLanguagesJSONRequestBody, reqEditors ...RequestEditorFn) (*SetLanguagesAnswer, error)
+
+	// ResolveLifetimesWithResponse Reads the lifetimes as they apply in a context, and where they come from
+	//
+	// Needs the permission lifetime.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /settings/v3alpha/lifetimes (the `ResolveLifetimes` operationId).
+	ResolveLifetimesWithResponse(ctx context.Context, params *ResolveLifetimesParams, reqEditors ...RequestEditorFn) (*ResolveLifetimesAnswer, error)
+
+	// SetLifetimesWithBodyWithResponse Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
+	//
+	// Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /settings/v3alpha/lifetimes (the `SetLifetimes` operationId).
+	SetLifetimesWithBodyWithResponse(ctx context.Context, params *SetLifetimesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetLifetimesAnswer, error)
+
+	// SetLifetimesWithResponse Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
+	//
+	// Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /settings/v3alpha/lifetimes (the `SetLifetimes` operationId).
+	SetLifetimesWithResponse(ctx context.Context, params *SetLifetimesParams, body SetLifetimesJSONRequestBody, reqEditors ...RequestEditorFn) (*SetLifetimesAnswer, error)
 
 	// ResolveMessageTextWithResponse Reads the words as they apply in a context, where they come from, and which variables they can name
 	//
@@ -61759,6 +62293,242 @@ func (r SetLanguagesAnswer) ContentType() string {
 	return ""
 }
 
+// ResolveLifetimesAnswer401Headers the declared response headers of an HTTP 401 response for ResolveLifetimes
+type ResolveLifetimesAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ResolveLifetimesAnswer503Headers the declared response headers of an HTTP 503 response for ResolveLifetimes
+type ResolveLifetimesAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ResolveLifetimesAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ResolveLifetimesReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ResolveLifetimesAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ResolveLifetimesAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResolveLifetimesAnswer) GetJSON200() *ResolveLifetimesReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ResolveLifetimesAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ResolveLifetimesAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ResolveLifetimesAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ResolveLifetimesAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ResolveLifetimesAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ResolveLifetimesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ResolveLifetimesAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ResolveLifetimesAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ResolveLifetimesAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResolveLifetimesAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResolveLifetimesAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResolveLifetimesAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SetLifetimesAnswer401Headers the declared response headers of an HTTP 401 response for SetLifetimes
+type SetLifetimesAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SetLifetimesAnswer503Headers the declared response headers of an HTTP 503 response for SetLifetimes
+type SetLifetimesAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SetLifetimesAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SetLifetimesReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SetLifetimesAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SetLifetimesAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetLifetimesAnswer) GetJSON200() *SetLifetimesReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SetLifetimesAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SetLifetimesAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SetLifetimesAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SetLifetimesAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SetLifetimesAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SetLifetimesAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SetLifetimesAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetLifetimesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SetLifetimesAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SetLifetimesAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SetLifetimesAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetLifetimesAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetLifetimesAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetLifetimesAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ResolveMessageTextAnswer401Headers the declared response headers of an HTTP 401 response for ResolveMessageText
 type ResolveMessageTextAnswer401Headers struct {
 	WWWAuthenticate string
@@ -69173,6 +69943,51 @@ func (c *ClientWithResponses) SetLanguagesWithResponse(ctx context.Context, para
 		return nil, err
 	}
 	return ParseSetLanguagesAnswer(rsp)
+}
+
+// ResolveLifetimesWithResponse Reads the lifetimes as they apply in a context, and where they come from
+//
+// Needs the permission lifetime.read. Answers only where the feature multitenancy_settings is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /settings/v3alpha/lifetimes (the `ResolveLifetimes` operationId).
+func (c *ClientWithResponses) ResolveLifetimesWithResponse(ctx context.Context, params *ResolveLifetimesParams, reqEditors ...RequestEditorFn) (*ResolveLifetimesAnswer, error) {
+	rsp, err := c.ResolveLifetimes(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResolveLifetimesAnswer(rsp)
+}
+
+// SetLifetimesWithBodyWithResponse Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
+//
+// Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /settings/v3alpha/lifetimes (the `SetLifetimes` operationId).
+func (c *ClientWithResponses) SetLifetimesWithBodyWithResponse(ctx context.Context, params *SetLifetimesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetLifetimesAnswer, error) {
+	rsp, err := c.SetLifetimesWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetLifetimesAnswer(rsp)
+}
+
+// SetLifetimesWithResponse Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
+//
+// Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /settings/v3alpha/lifetimes (the `SetLifetimes` operationId).
+func (c *ClientWithResponses) SetLifetimesWithResponse(ctx context.Context, params *SetLifetimesParams, body SetLifetimesJSONRequestBody, reqEditors ...RequestEditorFn) (*SetLifetimesAnswer, error) {
+	rsp, err := c.SetLifetimes(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetLifetimesAnswer(rsp)
 }
 
 // ResolveMessageTextWithResponse Reads the words as they apply in a context, where they come from, and which variables they can name
@@ -91773,6 +92588,230 @@ func ParseSetLanguagesAnswer(rsp *http.Response) (*SetLanguagesAnswer, error) {
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers SetLanguagesAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseResolveLifetimesAnswer parses an HTTP response from a ResolveLifetimesWithResponse call
+func ParseResolveLifetimesAnswer(rsp *http.Response) (*ResolveLifetimesAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResolveLifetimesAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ResolveLifetimesReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ResolveLifetimesAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ResolveLifetimesAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSetLifetimesAnswer parses an HTTP response from a SetLifetimesWithResponse call
+func ParseSetLifetimesAnswer(rsp *http.Response) (*SetLifetimesAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetLifetimesAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SetLifetimesReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SetLifetimesAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SetLifetimesAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {

@@ -26,7 +26,7 @@ func (Apps) Facts() *resource.Facts { return factsApps }
 
 var factsApps = &resource.Facts{
 	Table: "apps", Kind: "app",
-	Select: `SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.trusted, t.plain_jwt_type, t.sequence, t.creation_date, t.change_date, t.id_token_signed_response_alg, t.trusted_in_organization FROM apps t`,
+	Select: `SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.trusted, t.plain_jwt_type, t.sequence, t.creation_date, t.change_date, t.id_token_signed_response_alg, t.trusted_in_organization, t.access_token_lifetime_nanos, t.id_token_lifetime_nanos, t.refresh_token_idle_lifetime_nanos, t.refresh_token_lifetime_nanos FROM apps t`,
 	Org:    "t.org_id", Project: "t.project_id", ProjectGrant: "", User: "", Reader: "",
 	System: false, OfUsers: false,
 	Remembered: true, RememberedNew: false,
@@ -87,55 +87,59 @@ func (Apps) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key reso
 
 // Scan reads a row of a search, and the total that comes with it.
 func (Apps) Scan(rows v5.Rows, r *db.App, total *int64) error {
-	return rows.Scan(&r.InstanceID, &r.ID, &r.OrgID, &r.ProjectID, &r.Name, &r.NameFolded, &r.Type, &r.State, &r.ClientID, &r.AuthMethodType, &r.SecretHash, &r.OldSecretHash, &r.OldSecretUntil, &r.RedirectUris, &r.PostLogoutRedirectUris, &r.ResponseTypes, &r.GrantTypes, &r.ApplicationType, &r.DevelopmentMode, &r.AccessTokenType, &r.AccessTokenRoleAssertion, &r.IDTokenRoleAssertion, &r.IDTokenUserinfoAssertion, &r.ClockSkewNanos, &r.AdditionalOrigins, &r.Trusted, &r.PlainJwtType, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.IDTokenSignedResponseAlg, &r.TrustedInOrganization, total)
+	return rows.Scan(&r.InstanceID, &r.ID, &r.OrgID, &r.ProjectID, &r.Name, &r.NameFolded, &r.Type, &r.State, &r.ClientID, &r.AuthMethodType, &r.SecretHash, &r.OldSecretHash, &r.OldSecretUntil, &r.RedirectUris, &r.PostLogoutRedirectUris, &r.ResponseTypes, &r.GrantTypes, &r.ApplicationType, &r.DevelopmentMode, &r.AccessTokenType, &r.AccessTokenRoleAssertion, &r.IDTokenRoleAssertion, &r.IDTokenUserinfoAssertion, &r.ClockSkewNanos, &r.AdditionalOrigins, &r.Trusted, &r.PlainJwtType, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.IDTokenSignedResponseAlg, &r.TrustedInOrganization, &r.AccessTokenLifetimeNanos, &r.IDTokenLifetimeNanos, &r.RefreshTokenIdleLifetimeNanos, &r.RefreshTokenLifetimeNanos, total)
 }
 
 // Insert stores a new row and appends its event.
 func (Apps) Insert(ctx context.Context, conn db.DBTX, r *db.App, e event.Record) (err error) {
 	r.NameFolded = resource.Fold(r.Name)
 	r.Sequence, err = db.New().AppsInsert(ctx, conn, db.AppsInsertParams{
-		InstanceID:               r.InstanceID,
-		ID:                       r.ID,
-		OrgID:                    r.OrgID,
-		ProjectID:                r.ProjectID,
-		Name:                     r.Name,
-		NameFolded:               r.NameFolded,
-		Type:                     r.Type,
-		State:                    r.State,
-		ClientID:                 r.ClientID,
-		AuthMethodType:           r.AuthMethodType,
-		SecretHash:               r.SecretHash,
-		OldSecretHash:            r.OldSecretHash,
-		OldSecretUntil:           r.OldSecretUntil,
-		RedirectUris:             resource.NotNull(r.RedirectUris),
-		PostLogoutRedirectUris:   resource.NotNull(r.PostLogoutRedirectUris),
-		ResponseTypes:            resource.NotNull(r.ResponseTypes),
-		GrantTypes:               resource.NotNull(r.GrantTypes),
-		ApplicationType:          r.ApplicationType,
-		DevelopmentMode:          r.DevelopmentMode,
-		AccessTokenType:          r.AccessTokenType,
-		AccessTokenRoleAssertion: r.AccessTokenRoleAssertion,
-		IDTokenRoleAssertion:     r.IDTokenRoleAssertion,
-		IDTokenUserinfoAssertion: r.IDTokenUserinfoAssertion,
-		ClockSkewNanos:           r.ClockSkewNanos,
-		AdditionalOrigins:        resource.NotNull(r.AdditionalOrigins),
-		Trusted:                  r.Trusted,
-		PlainJwtType:             r.PlainJwtType,
-		EventInstanceID:          e.InstanceID,
-		EventAggregateType:       e.AggregateType,
-		EventAggregateID:         e.AggregateID,
-		EventType:                e.EventType,
-		EventPayload:             e.Payload,
-		EventCreator:             e.Creator,
-		EventOwnerType:           e.OwnerType,
-		EventOwnerID:             e.OwnerID,
-		EventAt:                  e.At,
-		EventClientAddress:       e.ClientAddress,
-		EventTraceparent:         e.Traceparent,
-		CreationDate:             r.CreationDate,
-		ChangeDate:               r.ChangeDate,
-		IDTokenSignedResponseAlg: r.IDTokenSignedResponseAlg,
-		TrustedInOrganization:    r.TrustedInOrganization,
+		InstanceID:                    r.InstanceID,
+		ID:                            r.ID,
+		OrgID:                         r.OrgID,
+		ProjectID:                     r.ProjectID,
+		Name:                          r.Name,
+		NameFolded:                    r.NameFolded,
+		Type:                          r.Type,
+		State:                         r.State,
+		ClientID:                      r.ClientID,
+		AuthMethodType:                r.AuthMethodType,
+		SecretHash:                    r.SecretHash,
+		OldSecretHash:                 r.OldSecretHash,
+		OldSecretUntil:                r.OldSecretUntil,
+		RedirectUris:                  resource.NotNull(r.RedirectUris),
+		PostLogoutRedirectUris:        resource.NotNull(r.PostLogoutRedirectUris),
+		ResponseTypes:                 resource.NotNull(r.ResponseTypes),
+		GrantTypes:                    resource.NotNull(r.GrantTypes),
+		ApplicationType:               r.ApplicationType,
+		DevelopmentMode:               r.DevelopmentMode,
+		AccessTokenType:               r.AccessTokenType,
+		AccessTokenRoleAssertion:      r.AccessTokenRoleAssertion,
+		IDTokenRoleAssertion:          r.IDTokenRoleAssertion,
+		IDTokenUserinfoAssertion:      r.IDTokenUserinfoAssertion,
+		ClockSkewNanos:                r.ClockSkewNanos,
+		AdditionalOrigins:             resource.NotNull(r.AdditionalOrigins),
+		Trusted:                       r.Trusted,
+		PlainJwtType:                  r.PlainJwtType,
+		EventInstanceID:               e.InstanceID,
+		EventAggregateType:            e.AggregateType,
+		EventAggregateID:              e.AggregateID,
+		EventType:                     e.EventType,
+		EventPayload:                  e.Payload,
+		EventCreator:                  e.Creator,
+		EventOwnerType:                e.OwnerType,
+		EventOwnerID:                  e.OwnerID,
+		EventAt:                       e.At,
+		EventClientAddress:            e.ClientAddress,
+		EventTraceparent:              e.Traceparent,
+		CreationDate:                  r.CreationDate,
+		ChangeDate:                    r.ChangeDate,
+		IDTokenSignedResponseAlg:      r.IDTokenSignedResponseAlg,
+		TrustedInOrganization:         r.TrustedInOrganization,
+		AccessTokenLifetimeNanos:      r.AccessTokenLifetimeNanos,
+		IDTokenLifetimeNanos:          r.IDTokenLifetimeNanos,
+		RefreshTokenIdleLifetimeNanos: r.RefreshTokenIdleLifetimeNanos,
+		RefreshTokenLifetimeNanos:     r.RefreshTokenLifetimeNanos,
 	})
 	return err
 }
@@ -144,47 +148,51 @@ func (Apps) Insert(ctx context.Context, conn db.DBTX, r *db.App, e event.Record)
 func (Apps) Update(ctx context.Context, conn db.DBTX, r *db.App, e event.Record) (err error) {
 	r.NameFolded = resource.Fold(r.Name)
 	r.Sequence, err = db.New().AppsUpdate(ctx, conn, db.AppsUpdateParams{
-		OrgID:                    r.OrgID,
-		ProjectID:                r.ProjectID,
-		Name:                     r.Name,
-		NameFolded:               r.NameFolded,
-		Type:                     r.Type,
-		State:                    r.State,
-		ClientID:                 r.ClientID,
-		AuthMethodType:           r.AuthMethodType,
-		SecretHash:               r.SecretHash,
-		OldSecretHash:            r.OldSecretHash,
-		OldSecretUntil:           r.OldSecretUntil,
-		RedirectUris:             resource.NotNull(r.RedirectUris),
-		PostLogoutRedirectUris:   resource.NotNull(r.PostLogoutRedirectUris),
-		ResponseTypes:            resource.NotNull(r.ResponseTypes),
-		GrantTypes:               resource.NotNull(r.GrantTypes),
-		ApplicationType:          r.ApplicationType,
-		DevelopmentMode:          r.DevelopmentMode,
-		AccessTokenType:          r.AccessTokenType,
-		AccessTokenRoleAssertion: r.AccessTokenRoleAssertion,
-		IDTokenRoleAssertion:     r.IDTokenRoleAssertion,
-		IDTokenUserinfoAssertion: r.IDTokenUserinfoAssertion,
-		ClockSkewNanos:           r.ClockSkewNanos,
-		AdditionalOrigins:        resource.NotNull(r.AdditionalOrigins),
-		Trusted:                  r.Trusted,
-		PlainJwtType:             r.PlainJwtType,
-		EventInstanceID:          e.InstanceID,
-		EventAggregateType:       e.AggregateType,
-		EventAggregateID:         e.AggregateID,
-		EventType:                e.EventType,
-		EventPayload:             e.Payload,
-		EventCreator:             e.Creator,
-		EventOwnerType:           e.OwnerType,
-		EventOwnerID:             e.OwnerID,
-		EventAt:                  e.At,
-		EventClientAddress:       e.ClientAddress,
-		EventTraceparent:         e.Traceparent,
-		ChangeDate:               r.ChangeDate,
-		IDTokenSignedResponseAlg: r.IDTokenSignedResponseAlg,
-		TrustedInOrganization:    r.TrustedInOrganization,
-		InstanceID:               r.InstanceID,
-		ID:                       r.ID,
+		OrgID:                         r.OrgID,
+		ProjectID:                     r.ProjectID,
+		Name:                          r.Name,
+		NameFolded:                    r.NameFolded,
+		Type:                          r.Type,
+		State:                         r.State,
+		ClientID:                      r.ClientID,
+		AuthMethodType:                r.AuthMethodType,
+		SecretHash:                    r.SecretHash,
+		OldSecretHash:                 r.OldSecretHash,
+		OldSecretUntil:                r.OldSecretUntil,
+		RedirectUris:                  resource.NotNull(r.RedirectUris),
+		PostLogoutRedirectUris:        resource.NotNull(r.PostLogoutRedirectUris),
+		ResponseTypes:                 resource.NotNull(r.ResponseTypes),
+		GrantTypes:                    resource.NotNull(r.GrantTypes),
+		ApplicationType:               r.ApplicationType,
+		DevelopmentMode:               r.DevelopmentMode,
+		AccessTokenType:               r.AccessTokenType,
+		AccessTokenRoleAssertion:      r.AccessTokenRoleAssertion,
+		IDTokenRoleAssertion:          r.IDTokenRoleAssertion,
+		IDTokenUserinfoAssertion:      r.IDTokenUserinfoAssertion,
+		ClockSkewNanos:                r.ClockSkewNanos,
+		AdditionalOrigins:             resource.NotNull(r.AdditionalOrigins),
+		Trusted:                       r.Trusted,
+		PlainJwtType:                  r.PlainJwtType,
+		EventInstanceID:               e.InstanceID,
+		EventAggregateType:            e.AggregateType,
+		EventAggregateID:              e.AggregateID,
+		EventType:                     e.EventType,
+		EventPayload:                  e.Payload,
+		EventCreator:                  e.Creator,
+		EventOwnerType:                e.OwnerType,
+		EventOwnerID:                  e.OwnerID,
+		EventAt:                       e.At,
+		EventClientAddress:            e.ClientAddress,
+		EventTraceparent:              e.Traceparent,
+		ChangeDate:                    r.ChangeDate,
+		IDTokenSignedResponseAlg:      r.IDTokenSignedResponseAlg,
+		TrustedInOrganization:         r.TrustedInOrganization,
+		AccessTokenLifetimeNanos:      r.AccessTokenLifetimeNanos,
+		IDTokenLifetimeNanos:          r.IDTokenLifetimeNanos,
+		RefreshTokenIdleLifetimeNanos: r.RefreshTokenIdleLifetimeNanos,
+		RefreshTokenLifetimeNanos:     r.RefreshTokenLifetimeNanos,
+		InstanceID:                    r.InstanceID,
+		ID:                            r.ID,
 	})
 	return err
 }
@@ -245,7 +253,11 @@ func (Apps) Differs(a, b *db.App) bool {
 		!a.CreationDate.Equal(b.CreationDate) ||
 		!a.ChangeDate.Equal(b.ChangeDate) ||
 		a.IDTokenSignedResponseAlg != b.IDTokenSignedResponseAlg ||
-		a.TrustedInOrganization != b.TrustedInOrganization
+		a.TrustedInOrganization != b.TrustedInOrganization ||
+		a.AccessTokenLifetimeNanos != b.AccessTokenLifetimeNanos ||
+		a.IDTokenLifetimeNanos != b.IDTokenLifetimeNanos ||
+		a.RefreshTokenIdleLifetimeNanos != b.RefreshTokenIdleLifetimeNanos ||
+		a.RefreshTokenLifetimeNanos != b.RefreshTokenLifetimeNanos
 }
 
 // Record sets the fields of an event that are not set: all of a row that is new or
@@ -333,6 +345,18 @@ func (Apps) Record(payload event.Payload, old, r *db.App) error {
 		if m.IdTokenSignedResponseAlg == 0 {
 			m.IdTokenSignedResponseAlg = r.IDTokenSignedResponseAlg
 		}
+		if m.AccessTokenLifetime == nil && (old == nil || old.AccessTokenLifetimeNanos != r.AccessTokenLifetimeNanos) {
+			m.AccessTokenLifetime = resource.Duration(nil, r.AccessTokenLifetimeNanos)
+		}
+		if m.IdTokenLifetime == nil && (old == nil || old.IDTokenLifetimeNanos != r.IDTokenLifetimeNanos) {
+			m.IdTokenLifetime = resource.Duration(nil, r.IDTokenLifetimeNanos)
+		}
+		if m.RefreshTokenIdleLifetime == nil && (old == nil || old.RefreshTokenIdleLifetimeNanos != r.RefreshTokenIdleLifetimeNanos) {
+			m.RefreshTokenIdleLifetime = resource.Duration(nil, r.RefreshTokenIdleLifetimeNanos)
+		}
+		if m.RefreshTokenLifetime == nil && (old == nil || old.RefreshTokenLifetimeNanos != r.RefreshTokenLifetimeNanos) {
+			m.RefreshTokenLifetime = resource.Duration(nil, r.RefreshTokenLifetimeNanos)
+		}
 	case *v1.ApplicationOIDCConfigChanged:
 		if len(m.RedirectUris) == 0 && (old == nil || !slices.Equal(old.RedirectUris, r.RedirectUris)) {
 			m.RedirectUris = r.RedirectUris
@@ -387,6 +411,18 @@ func (Apps) Record(payload event.Payload, old, r *db.App) error {
 		if m.IdTokenSignedResponseAlg == nil && (old == nil || old.IDTokenSignedResponseAlg != r.IDTokenSignedResponseAlg) {
 			valueIDTokenSignedResponseAlg := r.IDTokenSignedResponseAlg
 			m.IdTokenSignedResponseAlg = &valueIDTokenSignedResponseAlg
+		}
+		if m.AccessTokenLifetime == nil && (old == nil || old.AccessTokenLifetimeNanos != r.AccessTokenLifetimeNanos) {
+			m.AccessTokenLifetime = resource.Duration(nil, r.AccessTokenLifetimeNanos)
+		}
+		if m.IdTokenLifetime == nil && (old == nil || old.IDTokenLifetimeNanos != r.IDTokenLifetimeNanos) {
+			m.IdTokenLifetime = resource.Duration(nil, r.IDTokenLifetimeNanos)
+		}
+		if m.RefreshTokenIdleLifetime == nil && (old == nil || old.RefreshTokenIdleLifetimeNanos != r.RefreshTokenIdleLifetimeNanos) {
+			m.RefreshTokenIdleLifetime = resource.Duration(nil, r.RefreshTokenIdleLifetimeNanos)
+		}
+		if m.RefreshTokenLifetime == nil && (old == nil || old.RefreshTokenLifetimeNanos != r.RefreshTokenLifetimeNanos) {
+			m.RefreshTokenLifetime = resource.Duration(nil, r.RefreshTokenLifetimeNanos)
 		}
 	case *v1.ApplicationAPIConfigAdded:
 		if m.AuthMethodType == 0 {
@@ -467,6 +503,18 @@ func AssignApp(r *db.App, m *v3alpha1.App) {
 		if v1 := v0.Oidc.GetIdTokenSignedResponseAlg(); v1 != 0 {
 			r.IDTokenSignedResponseAlg = v1
 		}
+		if v1 := v0.Oidc.GetAccessTokenLifetime(); v1 != nil {
+			r.AccessTokenLifetimeNanos = int64(v1.AsDuration())
+		}
+		if v1 := v0.Oidc.GetIdTokenLifetime(); v1 != nil {
+			r.IDTokenLifetimeNanos = int64(v1.AsDuration())
+		}
+		if v1 := v0.Oidc.GetRefreshTokenIdleLifetime(); v1 != nil {
+			r.RefreshTokenIdleLifetimeNanos = int64(v1.AsDuration())
+		}
+		if v1 := v0.Oidc.GetRefreshTokenLifetime(); v1 != nil {
+			r.RefreshTokenLifetimeNanos = int64(v1.AsDuration())
+		}
 	case *v3alpha1.App_Api:
 		r.Type = v3alpha1.AppType_APP_TYPE_API
 		if v1 := v0.Api.GetAuthMethodType(); v1 != 0 {
@@ -535,6 +583,18 @@ func AssignPatchOIDCConfig(r *db.App, m *v3alpha1.PatchOIDCConfig) {
 	if m.IdTokenSignedResponseAlg != nil {
 		r.IDTokenSignedResponseAlg = m.GetIdTokenSignedResponseAlg()
 	}
+	if v0 := m.GetAccessTokenLifetime(); v0 != nil {
+		r.AccessTokenLifetimeNanos = int64(v0.AsDuration())
+	}
+	if v0 := m.GetIdTokenLifetime(); v0 != nil {
+		r.IDTokenLifetimeNanos = int64(v0.AsDuration())
+	}
+	if v0 := m.GetRefreshTokenIdleLifetime(); v0 != nil {
+		r.RefreshTokenIdleLifetimeNanos = int64(v0.AsDuration())
+	}
+	if v0 := m.GetRefreshTokenLifetime(); v0 != nil {
+		r.RefreshTokenLifetimeNanos = int64(v0.AsDuration())
+	}
 }
 
 // AssignPatchAPIConfig sets the columns of r to the fields that are present in m.
@@ -550,7 +610,11 @@ type answerGetApp struct {
 	p0 resource.DetailsBlock
 	p1 v3alpha1.OIDCConfig
 	p2 durationpb.Duration
-	p3 v3alpha1.APIConfig
+	p3 durationpb.Duration
+	p4 durationpb.Duration
+	p5 durationpb.Duration
+	p6 durationpb.Duration
+	p7 v3alpha1.APIConfig
 }
 
 // NewGetApp returns the answer that shows r.
@@ -581,8 +645,12 @@ func NewGetApp(r *db.App) *v3alpha1.GetApp {
 		mOidc.AdditionalOrigins = r.AdditionalOrigins
 		mOidc.PlainJwtType = r.PlainJwtType
 		mOidc.IdTokenSignedResponseAlg = r.IDTokenSignedResponseAlg
+		mOidc.AccessTokenLifetime = resource.Duration(&b.p3, r.AccessTokenLifetimeNanos)
+		mOidc.IdTokenLifetime = resource.Duration(&b.p4, r.IDTokenLifetimeNanos)
+		mOidc.RefreshTokenIdleLifetime = resource.Duration(&b.p5, r.RefreshTokenIdleLifetimeNanos)
+		mOidc.RefreshTokenLifetime = resource.Duration(&b.p6, r.RefreshTokenLifetimeNanos)
 	case r.Type == v3alpha1.AppType_APP_TYPE_API:
-		mApi := &b.p3
+		mApi := &b.p7
 		m.Config = &v3alpha1.GetApp_Api{Api: mApi}
 		mApi.AuthMethodType = r.AuthMethodType
 	}

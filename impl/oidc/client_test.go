@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,13 +73,13 @@ func TestSEC050_OnlyTheConfiguredMethodAuthenticates(t *testing.T) {
 		"revoke":     {pairs("@", revokePath, "token", "x"), "basic post none jwt"},
 		"introspect": {pairs("@", introspectPath, "token", "x"), "basic jwt"},
 	}
-	for app, own := range map[string]string{"web": "basic", "post": "post", "spa": "none", "native": "none", "jwt": "jwt", "api": "basic", "jwtapi": "jwt", "implicit": "none"} {
+	for app, own := range map[string]string{"web": "basic", "post": "post", "spa": "none", "native": "none", "jwt": "jwt", "api": "basic", "jwtapi": "jwt", "implicit": "none", "either": "basic post", "eitherapi": "basic post"} {
 		for presented, send := range w.a.methods(app) {
 			for name, endpoint := range endpoints {
 				got := send(endpoint.form)
 				code := got.text("error")
 				passed := got.Status == http.StatusOK || code != "invalid_client" && code != "invalid_request" || name == "exchange" && code == "invalid_request" && strings.HasPrefix(got.text("error_description"), "subject_token")
-				good := presented == own && strings.Contains(endpoint.takes, own) || own == "none" && presented == "empty post" && strings.Contains(endpoint.takes, own) // a parameter without a value is not there
+				good := slices.Contains(strings.Fields(own), presented) && slices.Contains(strings.Fields(endpoint.takes), presented) || own == "none" && presented == "empty post" && strings.Contains(endpoint.takes, own) // a parameter without a value is not there
 				if passed != good || got.Status >= 500 {
 					t.Errorf("%s (%s) presents %s at %s: got %d %s", app, own, presented, name, got.Status, got.Text)
 				}

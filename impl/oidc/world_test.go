@@ -93,6 +93,8 @@ instances:
               - name: implicit
                 oidc: {<<: *web, auth_method_type: AUTH_METHOD_TYPE_NONE, application_type: APPLICATION_TYPE_USER_AGENT, grant_types: [GRANT_TYPE_IMPLICIT], response_types: [RESPONSE_TYPE_ID_TOKEN, RESPONSE_TYPE_ID_TOKEN_TOKEN]}
               - {name: api, api: {auth_method_type: AUTH_METHOD_TYPE_BASIC}, secret: {value: secret of api 0123456789abcdefghij}}
+              - {name: either, oidc: {<<: *web, auth_method_type: AUTH_METHOD_TYPE_UNSPECIFIED}, secret: {value: secret of either 0123456789abcdefghij}}
+              - {name: eitherapi, api: {}, secret: {value: secret of eitherapi 0123456789abcdefghij}}
               - {name: jwtapi, api: {auth_method_type: AUTH_METHOD_TYPE_PRIVATE_KEY_JWT}, keys: [{name: k, public_key: "@KEY1"}]}
           - name: Q
             roles: [{key: admin, display_name: Admin}]

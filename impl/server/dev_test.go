@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +49,38 @@ func newBench(t *testing.T) *bench {
 	}
 	b.url = "http://" + servertest.Start(t, config)
 	return b
+}
+
+// TestSEC003_OnlyDevelopmentTakesLoopbackAddressesOfAnyApplication registers at a node of
+// writ dev and at one of writ serve.
+func TestSEC003_OnlyDevelopmentTakesLoopbackAddressesOfAnyApplication(t *testing.T) {
+	t.Parallel()
+	dev, strict := newBench(t), servertest.New(t, 1, nil)
+	serves, token := strict.Create("owner", "/resources/v3alpha/projects", `{"name":"p"}`), ""
+	for _, user := range dev.applied.Users {
+		if user.Token != "" && slices.Contains(user.Roles, "IAM_OWNER") {
+			token = "Bearer " + user.Token
+		}
+	}
+	register := func(project, uri, kind string) string {
+		return fmt.Sprintf(`{"projectId":%q,"name":%q,"oidc":{"redirectUris":[%q],"applicationType":"APPLICATION_TYPE_%s","additionalOrigins":["http://localhost:5173"]}}`, project, kind+uri, uri, kind)
+	}
+	const apps = "/resources/v3alpha/apps"
+	for uri, good := range map[string]bool{
+		"http://localhost:3000/cb": true, "http://127.0.0.1:3000/cb": true, "http://[::1]/cb": true,
+		"http://app.example/cb": false, "http://localhost.evil.example/cb": false, "http://localhost:3000/*": false, "http://192.168.1.2/cb": false,
+	} {
+		for _, kind := range []string{"WEB", "USER_AGENT"} {
+			want := http.StatusBadRequest
+			if good {
+				want = http.StatusCreated
+			}
+			if status, text, _ := dev.send("POST", apps, register(dev.applied.Projects[0].ID, uri, kind), "Authorization", token); status != want {
+				t.Errorf("development, %s %s: got %d %s, want %d", kind, uri, status, text, want)
+			}
+			strict.Refused("owner", "POST", apps, register(serves, uri, kind), 400, "INVALID_REDIRECT_URI")
+		}
+	}
 }
 
 // send makes a request, with a JSON body or a form.

@@ -21,7 +21,7 @@ func ApplySeed(ctx context.Context, c Config, file *seed.File, how seed.Config) 
 	if err := ClaimMasterKey(ctx, c.DB, c.sealer()); err != nil {
 		return nil, err
 	}
-	how.Env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: func() {}} // other nodes hear of it
+	how.Env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: func() {}, Local: c.Local || c.Dev != nil} // other nodes hear of it
 	how.Roles = roles
 	base, err := NewServices(how.Env, roles, &webhook.Caller{Out: outgoing.New(outgoing.Config{}), Now: c.Now}, c.sealer())
 	if err != nil {

@@ -66,6 +66,8 @@ type Config struct {
 	Inbox bool
 	// Dev, when not nil, is for development only.
 	Dev *Dev
+	// Local allows applications addresses of this machine without https, as Dev does.
+	Local bool
 	// External is how browsers and clients reach the node; Dev takes what they ask for.
 	External External
 	// TokenEndpointAudience accepts assertions of clients whose audience is the token
@@ -170,7 +172,7 @@ func New(c Config) (*Server, error) {
 	s := &Server{Config: c, health: health.NewServer(), bodies: &bodies{most: bodyMemory}}
 	// From what knows nobody to what knows all: each is made of those before it, and what
 	// remembers something of the database says so.
-	s.env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Telemetry: c.Telemetry, Invalidate: s.memory.forget, Origin: s.origin, Inbox: c.Inbox}
+	s.env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Telemetry: c.Telemetry, Invalidate: s.memory.forget, Origin: s.origin, Inbox: c.Inbox, Local: c.Local || c.Dev != nil}
 	roles, err := policy.NewRoles()
 	if err != nil {
 		return nil, err

@@ -44,6 +44,7 @@ import (
 	"github.com/writ-id/writ/impl/api/idplink"
 	"github.com/writ-id/writ/impl/api/instance"
 	"github.com/writ-id/writ/impl/api/language"
+	"github.com/writ-id/writ/impl/api/lifetime"
 	"github.com/writ-id/writ/impl/api/membership"
 	"github.com/writ-id/writ/impl/api/message"
 	"github.com/writ-id/writ/impl/api/org"
@@ -191,6 +192,7 @@ func (c common) others(env resource.Env) *Services {
 		serve[authenticatorv3.ServiceUserAuthenticatorsServer](&authenticatorv3.ServiceUserAuthenticators_ServiceDesc, authenticatorv3.MountServiceUserAuthenticators, authenticator.New(env, factors)),
 		serve[settingsv3.ServiceApplicationSettingsServer](&settingsv3.ServiceApplicationSettings_ServiceDesc, settingsv3.MountServiceApplicationSettings, appsetting.New(env)),
 		serve[settingsv3.ServiceBrandingSettingsServer](&settingsv3.ServiceBrandingSettings_ServiceDesc, settingsv3.MountServiceBrandingSettings, branding.New(env)),
+		serve[settingsv3.ServiceLifetimeSettingsServer](&settingsv3.ServiceLifetimeSettings_ServiceDesc, settingsv3.MountServiceLifetimeSettings, lifetime.New(env)),
 		serve[settingsv3.ServiceMessageTextSettingsServer](&settingsv3.ServiceMessageTextSettings_ServiceDesc, settingsv3.MountServiceMessageTextSettings, message.NewTexts(env)),
 		serve[actionv3.ServiceDeliveriesServer](&actionv3.ServiceDeliveries_ServiceDesc, actionv3.MountServiceDeliveries, delivery.New(env)),
 		serve[domainv3.ServiceDomainsServer](&domainv3.ServiceDomains_ServiceDesc, domainv3.MountServiceDomains, domains),

@@ -140,14 +140,14 @@ SELECT made.instance_id, made.id, made.revoked FROM made;
 -- Uses refresh tokens, each with its event: of parallel uses one changes the row
 -- (SEC-091), and is among those that are returned. Lists that belong together.
 WITH asked AS (
-    SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@ids::text[]) AS id, unnest(@generations::int[]) AS generation, unnest(@payloads::text[]) AS payload,
+    SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@ids::text[]) AS id, unnest(@generations::int[]) AS generation, unnest(@unused_untils::timestamptz[]) AS unused_until, unnest(@payloads::text[]) AS payload,
         unnest(@client_addresses::text[]) AS client_address, unnest(@traceparents::text[]) AS traceparent
 ), locked AS MATERIALIZED (
     SELECT g.instance_id, g.id, q.generation FROM asked q
     JOIN oauth_grants g ON g.instance_id = q.instance_id AND g.id = q.id AND g.generation = q.generation AND NOT g.revoked
     ORDER BY g.instance_id, g.id FOR UPDATE OF g
 ), rotated AS (
-    UPDATE oauth_grants g SET generation = g.generation + 1, idle_date = least(@unused_until::timestamptz, g.expiration_date)
+    UPDATE oauth_grants g SET generation = g.generation + 1, idle_date = least(q.unused_until, g.expiration_date)
     FROM asked q JOIN locked l ON l.instance_id = q.instance_id AND l.id = q.id AND l.generation = q.generation
     WHERE g.instance_id = q.instance_id AND g.id = q.id AND g.generation = q.generation AND NOT g.revoked
       AND EXISTS (SELECT FROM users u WHERE u.instance_id = g.instance_id AND u.id = g.user_id AND u.generation = g.user_generation AND u.state = 1)

@@ -32,6 +32,7 @@ type services struct {
 	UserSchemas         *UserSchemasService
 	Sessions            *SessionsService
 	ApplicationSettings *ApplicationSettingsService
+	LifetimeSettings    *LifetimeSettingsService
 	MessageTextSettings *MessageTextSettingsService
 	SMSProviders        *SMSProvidersService
 	SMTPProviders       *SMTPProvidersService
@@ -62,6 +63,7 @@ func newServices(c *Client) services {
 		UserSchemas:         &UserSchemasService{c},
 		Sessions:            &SessionsService{c},
 		ApplicationSettings: &ApplicationSettingsService{c},
+		LifetimeSettings:    &LifetimeSettingsService{c},
 		MessageTextSettings: &MessageTextSettingsService{c},
 		SMSProviders:        &SMSProvidersService{c},
 		SMTPProviders:       &SMTPProvidersService{c},
@@ -3342,6 +3344,80 @@ func (p *ResolveApplicationSettingsParams) apply(s *settings) {
 // Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
 func (s *ApplicationSettingsService) ResolveApplicationSettings(ctx context.Context, opts ...CallOption) (*ResolveApplicationSettingsReply, error) {
 	return call[ResolveApplicationSettingsReply](ctx, s.client, operation{verb: "GET", path: "/settings/v3alpha/applications", takes: "ResolveApplicationSettingsParams", repeatable: true}, opts)
+}
+
+// LifetimeSettingsService sets and resolves how long tokens and sign-ins are good. Tokens go by the
+// organization of the application or service user they are for, sign-ins by that of the user. An application
+// may say its own for its tokens. What was issued before keeps its end.
+type LifetimeSettingsService struct{ client *Client }
+
+// SetLifetimesParams is the option of SetLifetimes that holds the parameters of its query.
+type SetLifetimesParams struct {
+	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem bool
+	// An instance by its ID. At most one parameter ctx.* may be given.
+	InstanceID string
+	// An instance by one of its domains. At most one parameter ctx.* may be given.
+	InstanceDomain string
+	// An organization by its ID. At most one parameter ctx.* may be given.
+	OrgID string
+	// An organization by one of its domains. At most one parameter ctx.* may be given.
+	OrgDomain string
+}
+
+func (p *SetLifetimesParams) apply(s *settings) {
+	if p == nil {
+		return
+	}
+	s.paramsOf, s.params = "SetLifetimesParams", []param{
+		{"query", "ctx.system", p.CtxSystem},
+		{"query", "ctx.instanceId", p.InstanceID},
+		{"query", "ctx.instanceDomain", p.InstanceDomain},
+		{"query", "ctx.orgId", p.OrgID},
+		{"query", "ctx.orgDomain", p.OrgDomain},
+	}
+}
+
+// SetLifetimes sets the lifetimes that are present; one of no seconds takes the context's own word back, so
+// that the parent's counts again.
+//
+// Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
+func (s *LifetimeSettingsService) SetLifetimes(ctx context.Context, patch *SetLifetimeSettings, opts ...CallOption) (*SetLifetimesReply, error) {
+	return call[SetLifetimesReply](ctx, s.client, operation{verb: "PATCH", path: "/settings/v3alpha/lifetimes", takes: "SetLifetimesParams", body: patch}, opts)
+}
+
+// ResolveLifetimesParams is the option of ResolveLifetimes that holds the parameters of its query.
+type ResolveLifetimesParams struct {
+	// The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem bool
+	// An instance by its ID. At most one parameter ctx.* may be given.
+	InstanceID string
+	// An instance by one of its domains. At most one parameter ctx.* may be given.
+	InstanceDomain string
+	// An organization by its ID. At most one parameter ctx.* may be given.
+	OrgID string
+	// An organization by one of its domains. At most one parameter ctx.* may be given.
+	OrgDomain string
+}
+
+func (p *ResolveLifetimesParams) apply(s *settings) {
+	if p == nil {
+		return
+	}
+	s.paramsOf, s.params = "ResolveLifetimesParams", []param{
+		{"query", "ctx.system", p.CtxSystem},
+		{"query", "ctx.instanceId", p.InstanceID},
+		{"query", "ctx.instanceDomain", p.InstanceDomain},
+		{"query", "ctx.orgId", p.OrgID},
+		{"query", "ctx.orgDomain", p.OrgDomain},
+	}
+}
+
+// ResolveLifetimes reads the lifetimes as they apply in a context, and where they come from.
+//
+// Needs the permission lifetime.read. Answers only where the feature multitenancy_settings is on.
+func (s *LifetimeSettingsService) ResolveLifetimes(ctx context.Context, opts ...CallOption) (*ResolveLifetimesReply, error) {
+	return call[ResolveLifetimesReply](ctx, s.client, operation{verb: "GET", path: "/settings/v3alpha/lifetimes", takes: "ResolveLifetimesParams", repeatable: true}, opts)
 }
 
 // MessageTextSettingsService sets and resolves the words of e-mails and text messages to users, for each kind

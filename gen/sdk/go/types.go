@@ -6,13 +6,15 @@ import "time"
 
 // APIConfig is how an API authenticates.
 type APIConfig struct {
-	// BASIC, which it is when omitted, or PRIVATE_KEY_JWT.
+	// SECRET, which it is when omitted, BASIC or PRIVATE_KEY_JWT. The introspection endpoint takes a secret in
+	// the Authorization header only.
 	AuthMethodType AuthMethodType `json:"authMethodType,omitzero"`
 }
 
 // APIConfigOutput is how an API authenticates. It is APIConfig as it is answered.
 type APIConfigOutput struct {
-	// BASIC, which it is when omitted, or PRIVATE_KEY_JWT.
+	// SECRET, which it is when omitted, BASIC or PRIVATE_KEY_JWT. The introspection endpoint takes a secret in
+	// the Authorization header only.
 	AuthMethodType AuthMethodType `json:"authMethodType"`
 }
 
@@ -222,7 +224,8 @@ type AppKeySearchFilter struct {
 type AppOIDCConfig struct {
 	// Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for
 	// byte; only the port of a loopback address of a native application may differ. http is for loopback
-	// addresses of native applications and for development mode.
+	// addresses of native applications and for development mode; writ dev takes it for the loopback addresses of
+	// all.
 	RedirectURIs []string `json:"redirectUris,omitzero"`
 	// Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectURIs []string `json:"postLogoutRedirectUris,omitzero"`
@@ -233,7 +236,7 @@ type AppOIDCConfig struct {
 	// What kind of program it is; WEB when omitted.
 	ApplicationType ApplicationType `json:"applicationType,omitzero"`
 	// How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that
-	// ceases to loses it; BASIC when omitted.
+	// ceases to loses it; SECRET when omitted.
 	AuthMethodType AuthMethodType `json:"authMethodType,omitzero"`
 	// Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment. Not
 	// for production.
@@ -262,13 +265,26 @@ type AppOIDCConfig struct {
 	// Registration); that of the instance when omitted. When no application of the instance asked for the
 	// algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
 	IDTokenSignedResponseAlg SignatureAlgorithm `json:"idTokenSignedResponseAlg,omitzero"`
+	// How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
+	// omitted. At least 0s, at most 43200s.
+	AccessTokenLifetime *Duration `json:"accessTokenLifetime,omitempty"`
+	// How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted.
+	// At least 0s, at most 43200s.
+	IDTokenLifetime *Duration `json:"idTokenLifetime,omitempty"`
+	// How long a refresh token is good while it is not used, from one hour to a year; what the settings of
+	// lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+	RefreshTokenIdleLifetime *Duration `json:"refreshTokenIdleLifetime,omitempty"`
+	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the
+	// settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+	RefreshTokenLifetime *Duration `json:"refreshTokenLifetime,omitempty"`
 }
 
 // OIDCConfig is how an application uses the OpenID provider.
 type AppOIDCConfigOutput struct {
 	// Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for
 	// byte; only the port of a loopback address of a native application may differ. http is for loopback
-	// addresses of native applications and for development mode.
+	// addresses of native applications and for development mode; writ dev takes it for the loopback addresses of
+	// all.
 	RedirectURIs []string `json:"redirectUris,omitzero"`
 	// Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectURIs []string `json:"postLogoutRedirectUris,omitzero"`
@@ -279,7 +295,7 @@ type AppOIDCConfigOutput struct {
 	// What kind of program it is; WEB when omitted.
 	ApplicationType ApplicationType `json:"applicationType"`
 	// How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that
-	// ceases to loses it; BASIC when omitted.
+	// ceases to loses it; SECRET when omitted.
 	AuthMethodType AuthMethodType `json:"authMethodType"`
 	// Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment. Not
 	// for production.
@@ -308,13 +324,26 @@ type AppOIDCConfigOutput struct {
 	// Registration); that of the instance when omitted. When no application of the instance asked for the
 	// algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
 	IDTokenSignedResponseAlg SignatureAlgorithm `json:"idTokenSignedResponseAlg"`
+	// How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
+	// omitted. At least 0s, at most 43200s.
+	AccessTokenLifetime *Duration `json:"accessTokenLifetime,omitempty"`
+	// How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted.
+	// At least 0s, at most 43200s.
+	IDTokenLifetime *Duration `json:"idTokenLifetime,omitempty"`
+	// How long a refresh token is good while it is not used, from one hour to a year; what the settings of
+	// lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+	RefreshTokenIdleLifetime *Duration `json:"refreshTokenIdleLifetime,omitempty"`
+	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the
+	// settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+	RefreshTokenLifetime *Duration `json:"refreshTokenLifetime,omitempty"`
 }
 
 // AppPatchOIDCConfig changes the fields that are present.
 type AppPatchOIDCConfig struct {
 	// Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for
 	// byte; only the port of a loopback address of a native application may differ. http is for loopback
-	// addresses of native applications and for development mode.
+	// addresses of native applications and for development mode; writ dev takes it for the loopback addresses of
+	// all.
 	RedirectURIs *RedirectURIs `json:"redirectUris,omitempty"`
 	// Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectURIs *RedirectURIs `json:"postLogoutRedirectUris,omitempty"`
@@ -353,6 +382,18 @@ type AppPatchOIDCConfig struct {
 	// key that is new to the instance is published first: until ten minutes later, or eleven, the instance's
 	// signs.
 	IDTokenSignedResponseAlg *SignatureAlgorithm `json:"idTokenSignedResponseAlg,omitempty"`
+	// How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say. At least
+	// 0s, at most 43200s.
+	AccessTokenLifetime *Duration `json:"accessTokenLifetime,omitempty"`
+	// How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say. At least 0s,
+	// at most 43200s.
+	IDTokenLifetime *Duration `json:"idTokenLifetime,omitempty"`
+	// How long a refresh token is good while it is not used, from one hour to a year; no seconds: what the
+	// settings say. At least 0s, at most 3.1536e+07s.
+	RefreshTokenIdleLifetime *Duration `json:"refreshTokenIdleLifetime,omitempty"`
+	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; no
+	// seconds: what the settings say. At least 0s, at most 9.4608e+07s.
+	RefreshTokenLifetime *Duration `json:"refreshTokenLifetime,omitempty"`
 }
 
 // AppSearchFilter is one condition an application has to meet.
@@ -473,9 +514,9 @@ const (
 type AuthMethodType string
 
 const (
-	// The default: BASIC.
+	// The default: SECRET.
 	AuthMethodTypeUnspecified AuthMethodType = "AUTH_METHOD_TYPE_UNSPECIFIED"
-	// With ID and secret in the Authorization header: client_secret_basic.
+	// With ID and secret in the Authorization header: client_secret_basic. Nothing else is taken then.
 	AuthMethodTypeBasic AuthMethodType = "AUTH_METHOD_TYPE_BASIC"
 	// With ID and secret in the form: client_secret_post, which mozilla-django-oidc and passport use. Nothing
 	// else is taken then; the introspection endpoint does not take it.
@@ -484,6 +525,9 @@ const (
 	AuthMethodTypeNone AuthMethodType = "AUTH_METHOD_TYPE_NONE"
 	// With an assertion that one of its keys signed.
 	AuthMethodTypePrivateKeyJWT AuthMethodType = "AUTH_METHOD_TYPE_PRIVATE_KEY_JWT"
+	// With ID and secret, in the Authorization header or in the form, but not in both of one request:
+	// client_secret_basic and client_secret_post, whichever the client's library has.
+	AuthMethodTypeSecret AuthMethodType = "AUTH_METHOD_TYPE_SECRET"
 )
 
 // Authenticator is an authenticator without its secrets.
@@ -732,7 +776,7 @@ type CreateAppReply struct {
 	Details Details `json:"details"`
 	// What the application calls itself at the endpoints of OpenID Connect.
 	ClientID string `json:"clientId"`
-	// The client secret, for BASIC and POST only. It is never shown again.
+	// The client secret, for SECRET, BASIC and POST only. It is never shown again.
 	ClientSecret string `json:"clientSecret"`
 }
 
@@ -3582,7 +3626,7 @@ type PasswordOutput struct {
 
 // PatchAPIConfig changes the fields that are present.
 type PatchAPIConfig struct {
-	// BASIC or PRIVATE_KEY_JWT.
+	// SECRET, BASIC or PRIVATE_KEY_JWT.
 	AuthMethodType *AuthMethodType `json:"authMethodType,omitempty"`
 }
 
@@ -4685,6 +4729,14 @@ type ResolveLanguagesReply struct {
 	Settings ResolvedLanguageSettings `json:"settings"`
 }
 
+// ResolveLifetimesReply is the answer of ResolveLifetimes.
+type ResolveLifetimesReply struct {
+	// When the context's own settings last changed.
+	Details SettingDetails `json:"details"`
+	// The lifetimes.
+	Settings ResolvedLifetimeSettings `json:"settings"`
+}
+
 // ResolveMessageTextReply is the answer of ResolveMessageText.
 type ResolveMessageTextReply struct {
 	// When the context's own words last changed.
@@ -4744,6 +4796,14 @@ type ResolvedBrandingSettings struct {
 	HelpLink ResolvedString `json:"helpLink"`
 }
 
+// ResolvedDuration is a time and where it comes from.
+type ResolvedDuration struct {
+	// The value.
+	Value *Duration `json:"value,omitempty"`
+	// The context it is inherited from; absent when it is the context's own.
+	Owner *Owner `json:"owner,omitempty"`
+}
+
 // ResolvedImage is a picture and where it comes from.
 type ResolvedImage struct {
 	// The picture; absent when there is none.
@@ -4768,6 +4828,20 @@ type ResolvedLanguages struct {
 	Value []LanguageOutput `json:"value,omitzero"`
 	// The context it is inherited from; absent when it is the context's own.
 	Owner *Owner `json:"owner,omitempty"`
+}
+
+// ResolvedLifetimeSettings are the lifetimes as they apply in a context.
+type ResolvedLifetimeSettings struct {
+	// How long access tokens are good.
+	AccessTokenLifetime ResolvedDuration `json:"accessTokenLifetime"`
+	// How long ID tokens are good.
+	IDTokenLifetime ResolvedDuration `json:"idTokenLifetime"`
+	// How long a refresh token is good while it is not used.
+	RefreshTokenIdleLifetime ResolvedDuration `json:"refreshTokenIdleLifetime"`
+	// How long refresh tokens that come of one sign-in are good in all.
+	RefreshTokenLifetime ResolvedDuration `json:"refreshTokenLifetime"`
+	// How long a sign-in counts while the browser does not use it.
+	SessionIdleLifetime ResolvedDuration `json:"sessionIdleLifetime"`
 }
 
 // ResolvedMessageTextSettings are the words as they apply in a context.
@@ -5598,6 +5672,31 @@ type SetLanguageSettings struct {
 
 // SetLanguagesReply is the answer of SetLanguages.
 type SetLanguagesReply struct {
+	// Sequence and date of the last change.
+	Details SettingDetails `json:"details"`
+}
+
+// SetLifetimeSettings sets the lifetimes that are present.
+type SetLifetimeSettings struct {
+	// How long access tokens are good, from one minute to 12 hours, which it is by default. At least 0s, at most
+	// 43200s.
+	AccessTokenLifetime *Duration `json:"accessTokenLifetime,omitempty"`
+	// How long ID tokens are good, from one minute to 12 hours, which it is by default. At least 0s, at most
+	// 43200s.
+	IDTokenLifetime *Duration `json:"idTokenLifetime,omitempty"`
+	// How long a refresh token is good while it is not used, from one hour to a year; 30 days by default. At
+	// least 0s, at most 3.1536e+07s.
+	RefreshTokenIdleLifetime *Duration `json:"refreshTokenIdleLifetime,omitempty"`
+	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; 90 days by
+	// default. At least 0s, at most 9.4608e+07s.
+	RefreshTokenLifetime *Duration `json:"refreshTokenLifetime,omitempty"`
+	// How long a sign-in counts while the browser does not use it, from five minutes to ten days, after which it
+	// ends in any case; 24 hours by default. At least 0s, at most 864000s.
+	SessionIdleLifetime *Duration `json:"sessionIdleLifetime,omitempty"`
+}
+
+// SetLifetimesReply is the answer of SetLifetimes.
+type SetLifetimesReply struct {
 	// Sequence and date of the last change.
 	Details SettingDetails `json:"details"`
 }

@@ -54,6 +54,42 @@ func TestSEC059_ASecretIsShownOnceAndItsPredecessorEndsWithTheOverlap(t *testing
 	c.Refused("owner", "POST", apps+"/"+public+"/_regenerate_secret", `{}`, 400, "NO_SECRET")
 }
 
+// TestSEC050_ASecretIsTakenEitherWayUnlessAMethodIsSaid leaves the method out, and chooses one.
+func TestSEC050_ASecretIsTakenEitherWayUnlessAMethodIsSaid(t *testing.T) {
+	t.Parallel()
+	c := servertest.New(t, 1, nil)
+	project := c.Create("owner", "/resources/v3alpha/projects", `{"name":"p"}`)
+	api := c.Must("owner", "POST", apps, fmt.Sprintf(`{"projectId":%q,"name":"api","api":{}}`, project))
+	for kind, made := range map[string]servertest.Reply{"oidc": create(c, project, "web", `"developmentMode":false`), "api": api} {
+		id := servertest.ID(t, made)
+		if secret, _ := made.Any(t)["clientSecret"].(string); secret == "" {
+			t.Errorf("%s: without a secret", kind)
+		}
+		method := func() any {
+			return c.Must("owner", "GET", apps+"/"+id, "").Object(t, "app")[kind].(map[string]any)["authMethodType"]
+		}
+		if got := method(); got != "AUTH_METHOD_TYPE_SECRET" {
+			t.Errorf("%s: the method is %v, want SECRET", kind, got)
+		}
+		// What a node of the release before writes when somebody changes the settings.
+		hash := "SELECT encode(secret_hash, 'hex') FROM apps WHERE id = $1"
+		before := c.Value(hash, id)
+		c.Value("WITH changed AS (UPDATE apps SET secret_hash = NULL, old_secret_hash = NULL, old_secret_until = NULL WHERE id = $1 RETURNING id) SELECT id FROM changed", id)
+		if got := c.Value(hash, id); got != before {
+			t.Errorf("%s: an older node's change leaves the secret %q, want %q", kind, got, before)
+		}
+		c.Must("owner", "POST", apps+"/"+id+"/_regenerate_secret", `{}`)
+		c.Must("owner", "PATCH", apps+"/"+id, `{"`+kind+`":{"authMethodType":"AUTH_METHOD_TYPE_BASIC"}}`)
+		if got := method(); got != "AUTH_METHOD_TYPE_BASIC" {
+			t.Errorf("%s: the method is %v, want BASIC", kind, got)
+		}
+		c.Must("owner", "PATCH", apps+"/"+id, `{"`+kind+`":{"authMethodType":"AUTH_METHOD_TYPE_PRIVATE_KEY_JWT"}}`)
+		if got := c.Value("SELECT (secret_hash IS NULL)::text FROM apps WHERE id = $1", id); got != "true" {
+			t.Errorf("%s: one that ceased to use a secret has it still", kind)
+		}
+	}
+}
+
 func TestKeysBelongToOneApplicationAndGoWithIt(t *testing.T) {
 	t.Parallel()
 	c := servertest.New(t, 1, nil)

@@ -9,6 +9,7 @@ import (
 	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	transferv1 "github.com/writ-id/writ/gen/proto/writ/transfer/v1"
 	"github.com/writ-id/writ/gen/storage"
+	"github.com/writ-id/writ/impl/api/lifetime"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/redirect"
 )
@@ -24,14 +25,15 @@ const (
 	userAgent = appv3.ApplicationType_APPLICATION_TYPE_USER_AGENT
 	native    = appv3.ApplicationType_APPLICATION_TYPE_NATIVE
 
-	methodBasic = appv3.AuthMethodType_AUTH_METHOD_TYPE_BASIC
-	methodPost  = appv3.AuthMethodType_AUTH_METHOD_TYPE_POST
-	methodNone  = appv3.AuthMethodType_AUTH_METHOD_TYPE_NONE
+	methodBasic  = appv3.AuthMethodType_AUTH_METHOD_TYPE_BASIC
+	methodPost   = appv3.AuthMethodType_AUTH_METHOD_TYPE_POST
+	methodNone   = appv3.AuthMethodType_AUTH_METHOD_TYPE_NONE
+	methodSecret = appv3.AuthMethodType_AUTH_METHOD_TYPE_SECRET
 )
 
 // setDefaults fills what a new application left out, as the contract says.
 func setDefaults(row *db.App) {
-	orElse(&row.AuthMethodType, methodBasic)
+	orElse(&row.AuthMethodType, methodSecret)
 	if row.Type != typeOIDC {
 		return
 	}
@@ -46,14 +48,14 @@ func setDefaults(row *db.App) {
 }
 
 // Complete gives an application that comes from elsewhere what it left out, and refuses
-// what a new one could not have either.
-func Complete(m *transferv1.TransferApp) error {
+// what a new one could not have either; local is resource.Env.Local.
+func Complete(m *transferv1.TransferApp, local bool) error {
 	row := &db.App{}
 	storage.AssignTransferApp(row, m)
 	setDefaults(row)
 	whole := storage.NewTransferApp(row)
 	m.Config = whole.GetConfig()
-	return check(row, "")
+	return check(row, local, "")
 }
 
 func orElse[E ~int32](value *E, or E) {
@@ -63,14 +65,17 @@ func orElse[E ~int32](value *E, or E) {
 }
 
 func usesSecret(row *db.App) bool {
-	return row.AuthMethodType == methodBasic || row.AuthMethodType == methodPost
+	return slices.Contains([]appv3.AuthMethodType{methodSecret, methodBasic, methodPost}, row.AuthMethodType)
 }
 
 // check refuses addresses that must not be registered, by all settings together:
 // one that was fine in development mode stops it from being left (SEC-003). below
 // is what follows the name of a list in the request.
-func check(row *db.App, below string) error {
-	client := redirect.Client{Native: row.ApplicationType == native, Development: row.DevelopmentMode}
+func check(row *db.App, local bool, below string) error {
+	if err := lifetime.Own(row); err != nil {
+		return err
+	}
+	client := redirect.Client{Native: row.ApplicationType == native, Development: row.DevelopmentMode, Local: local}
 	origins := below
 	if below != "" {
 		origins = ".origins"

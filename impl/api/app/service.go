@@ -63,7 +63,7 @@ func (s *Service) CreateApp(ctx context.Context, req *appv3.CreateAppRequest) (*
 	row := &db.App{State: active, ClientID: s.NewID()}
 	storage.AssignApp(row, req.GetApp())
 	setDefaults(row)
-	if err := check(row, ""); err != nil {
+	if err := check(row, s.Local, ""); err != nil {
 		return nil, err
 	}
 	secret := ""
@@ -144,7 +144,7 @@ func (s *Service) configure(ctx context.Context, row *db.App, patch *appv3.Patch
 	if !usesSecret(row) {
 		row.SecretHash, row.OldSecretHash, row.OldSecretUntil = nil, nil, nil
 	}
-	return check(row, ".uris")
+	return check(row, s.Local, ".uris")
 }
 
 // DeleteApp deletes an application with its keys.

@@ -31,7 +31,7 @@ func (s *Service) prepare(item transfer.Item) (reason, without string, err error
 func (s *Service) other(item transfer.Item) (reason string, err error) {
 	switch m := item.(type) {
 	case *transferv1.TransferApp:
-		return "", app.Complete(m)
+		return "", app.Complete(m, s.Local)
 	case *transferv1.TransferAuthenticator:
 		if m.GetType() == totp && len(m.GetSecret()) == 0 {
 			return "OTP_SECRET_MISSING", nil

@@ -12,6 +12,7 @@ import (
 	transferv1 "github.com/writ-id/writ/gen/proto/writ/transfer/v1"
 	"github.com/writ-id/writ/impl/api/branding"
 	"github.com/writ-id/writ/impl/api/language"
+	"github.com/writ-id/writ/impl/api/lifetime"
 	"github.com/writ-id/writ/impl/core/fault"
 )
 
@@ -34,6 +35,15 @@ func (s *Service) setting(m *transferv1.TransferSetting) (reason string, err err
 		request = says
 	case subject == language.Subject:
 		says = &languagev3.SetLanguageSettings{}
+		request = says
+	case subject == lifetime.Subject:
+		of := &settingsv3.SetLifetimeSettings{}
+		if err := read(properties, of); err == nil {
+			if err := lifetime.Check(of); err != nil {
+				return "", err
+			}
+		}
+		says = &settingsv3.SetLifetimeSettings{}
 		request = says
 	case strings.HasPrefix(subject, "message_texts/"):
 		kind, tag, _ := strings.Cut(strings.TrimPrefix(subject, "message_texts/"), "/")

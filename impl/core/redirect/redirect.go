@@ -18,6 +18,7 @@ import (
 type Client struct {
 	Native      bool // it runs on a device of the user
 	Development bool // the development mode is on
+	Local       bool // the node is one of development, and clients run beside it
 }
 
 // parts are the parts of an address.
@@ -60,7 +61,7 @@ func (c Client) Check(uri string) error {
 
 // mayHTTP reports whether an address of plain http may be registered.
 func (c Client) mayHTTP(host string) bool {
-	return c.Development || c.Native && loopback(host)
+	return c.Development || (c.Native || c.Local) && loopback(host)
 }
 
 // CheckOrigin refuses what is no origin: a scheme, a host and maybe a port.

@@ -26,6 +26,9 @@ type Env struct {
 	// Inbox is set where messages are read from where they are queued, as in development:
 	// then they need no provider.
 	Inbox bool
+	// Local is set in development, where applications run on this machine: addresses of it
+	// need no https.
+	Local bool
 	// Origin returns the scheme, host and port of the node at a domain of an instance, for
 	// addresses in messages; nil where none are made.
 	Origin func(domain string) string

@@ -62,6 +62,7 @@ type Instance struct {
 type Settings struct {
 	Languages    Body
 	Branding     Body
+	Lifetimes    Body
 	MessageTexts map[string]map[string]Body `yaml:"message_texts"` // by kind and language
 }
 

@@ -132,6 +132,11 @@ func (r *run) settings(ctx context.Context, settings Settings) error {
 			return fmt.Errorf("branding: %w", err)
 		}
 	}
+	if len(settings.Lifetimes) > 0 {
+		if err := set("settings.v3alpha.ServiceLifetimeSettings", "SetLifetimes", Body{"settings": settings.Lifetimes}); err != nil {
+			return fmt.Errorf("lifetimes: %w", err)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(settings.MessageTexts)) {
 		for _, language := range slices.Sorted(maps.Keys(settings.MessageTexts[name])) {
 			request := Body{"kind": name, "language": language, "settings": settings.MessageTexts[name][language]}

@@ -254,6 +254,8 @@ func (w *writing) settings(org *yaml.Node, id string) error {
 			branding = of.GetProperties().AsMap()
 		case of.GetSubject() == "languages":
 			put(org, "languages", of.GetProperties().AsMap())
+		case of.GetSubject() == "lifetimes":
+			put(org, "lifetimes", of.GetProperties().AsMap())
 		case len(parts) == 3 && parts[0] == "message_texts":
 			if texts[parts[1]] == nil {
 				texts[parts[1]] = map[string]*yaml.Node{}
@@ -426,7 +428,7 @@ func (w *writing) app(of *transferv1.TransferApp) (*yaml.Node, error) {
 	}
 	put(app, "trusted", of.GetTrusted())
 	switch method {
-	case appv3.AuthMethodType_AUTH_METHOD_TYPE_BASIC, appv3.AuthMethodType_AUTH_METHOD_TYPE_POST, appv3.AuthMethodType_AUTH_METHOD_TYPE_UNSPECIFIED:
+	case appv3.AuthMethodType_AUTH_METHOD_TYPE_BASIC, appv3.AuthMethodType_AUTH_METHOD_TYPE_POST, appv3.AuthMethodType_AUTH_METHOD_TYPE_SECRET, appv3.AuthMethodType_AUTH_METHOD_TYPE_UNSPECIFIED:
 		w.Lost("apps", of.GetId(), "its client secret is a new one: a seed file has no hashes of secrets")
 		put(app, "secret", &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle})
 	case appv3.AuthMethodType_AUTH_METHOD_TYPE_PRIVATE_KEY_JWT:

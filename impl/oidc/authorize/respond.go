@@ -145,7 +145,7 @@ var errSignIn = endpoint.Refuse(oauth.LoginRequired, "the user has to sign in")
 // sendTokens answers with tokens (OpenID Connect Core, section 3.2).
 func (e *Endpoint) sendTokens(w http.ResponseWriter, r *http.Request, a *authorization, session *login.Session) error {
 	ctx := r.Context()
-	t := e.Issuer.Begin(a.at, "", session.UserID, session.Generation)
+	t := e.Issuer.Begin(a.at, a.client.Lives, "", session.UserID, session.Generation)
 	t.SessionId, t.ClientId, t.AppId = session.ID, a.client.ClientID, a.client.ID
 	t.Audience, t.AuthTime, t.Amr, t.Claims = a.audience(), session.AuthTime.Unix(), session.AMR, a.claims.Names
 	found, err := e.Subjects.Read(ctx, a.at, subject.About{
@@ -157,15 +157,15 @@ func (e *Endpoint) sendTokens(w http.ResponseWriter, r *http.Request, a *authori
 	if found == nil {
 		return errSignIn
 	}
-	i := &issue.Issuance{Access: t, Scopes: a.scopes, Subject: found, Client: a.client, JWT: a.client.HasJWT(), ID: true, Nonce: a.req.Nonce}
+	i := &issue.Issuance{Access: t, Scopes: a.scopes, Subject: found, Client: a.client, JWT: a.client.HasJWT(), Lives: a.client.Lives, ID: true, Nonce: a.req.Nonce}
 	params := url.Values{"token_type": {"Bearer"}, "scope": {a.scopes.String()}}
-	access, life := "", issue.IDLife
+	access, life := "", a.client.Lives.ID
 	if a.req.ResponseType != responseIDToken {
 		if access, err = e.Issuer.Access(ctx, a.at, i); err != nil {
 			return err
 		}
 		params.Set("access_token", access)
-		life = issue.AccessLife
+		life = a.client.Lives.Access
 	}
 	params.Set("expires_in", strconv.Itoa(int(life.Seconds())))
 	id, err := e.Issuer.ID(ctx, a.at, i, access)

@@ -21,11 +21,19 @@ const (
 	post      = appv3.AuthMethodType_AUTH_METHOD_TYPE_POST
 	none      = appv3.AuthMethodType_AUTH_METHOD_TYPE_NONE
 	assertion = appv3.AuthMethodType_AUTH_METHOD_TYPE_PRIVATE_KEY_JWT
+	either    = appv3.AuthMethodType_AUTH_METHOD_TYPE_SECRET // basic or post: no method that a request shows
 )
 
 // methodNames are the names that clients know the methods by (RFC 7591, section 2).
 var methodNames = map[appv3.AuthMethodType]string{
 	basic: "client_secret_basic", post: "client_secret_post", none: "none", assertion: "private_key_jwt",
+	either: "client_secret_basic or client_secret_post",
+}
+
+// takes reports whether an application that is configured for one method may show another:
+// only one that has a secret, and was told no method, may show it either way.
+func takes(configured, shown appv3.AuthMethodType) bool {
+	return configured == shown || configured == either && slices.Contains(Secret, shown)
 }
 
 // What endpoints take. Every one names one of these lists.
@@ -126,9 +134,8 @@ func readBasic(header string) (id, value string, ok bool) {
 	return id, value, ok
 }
 
-// Authenticate returns the application that a request comes from. The method that
-// is configured is the only one that is good (SEC-050), and it has to be one of
-// those that the endpoint takes.
+// Authenticate returns the application that a request comes from. Only what is configured
+// is good (SEC-050), and it has to be one of those that the endpoint takes.
 func (d *Directory) Authenticate(ctx context.Context, at endpoint.Site, shown Credentials, methods []appv3.AuthMethodType) (*Client, error) {
 	if shown.method == assertion {
 		return d.byAssertion(ctx, at, shown, methods)
@@ -145,7 +152,7 @@ func (d *Directory) Authenticate(ctx context.Context, at endpoint.Site, shown Cr
 		known = &Client{} // takes as long (SEC-053)
 	}
 	right := shown.method == none || secret.IsGood(shown.secret, known.SecretHash, known.OldSecretHash, known.OldSecretUntil, at.Now)
-	if found == nil || !right || found.AuthMethodType != shown.method || !slices.Contains(methods, shown.method) {
+	if found == nil || !right || !takes(found.AuthMethodType, shown.method) || !slices.Contains(methods, shown.method) {
 		noteClient(ctx, found, shown.method, methods)
 		return nil, endpoint.ErrClient
 	}
@@ -169,7 +176,7 @@ func noteClient(ctx context.Context, found *Client, shown appv3.AuthMethodType, 
 	}
 	policy.RequestFrom(ctx).Client = found.ClientID
 	switch {
-	case found.AuthMethodType != shown:
+	case !takes(found.AuthMethodType, shown):
 		endpoint.Note(ctx, "the application is configured for %s, the request came with %s", methodNames[found.AuthMethodType], methodNames[shown])
 	case !slices.Contains(taken, shown):
 		endpoint.Note(ctx, "this endpoint does not take %s", methodNames[shown])

@@ -13,6 +13,7 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
 	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	"github.com/writ-id/writ/impl/api/lifetime"
 	"github.com/writ-id/writ/impl/core/cache"
 	"github.com/writ-id/writ/impl/core/key"
 	"github.com/writ-id/writ/impl/core/redirect"
@@ -27,6 +28,7 @@ type Client struct {
 	db.App
 	AssertRoles bool     // its project asserts roles
 	Roles       []string // of its project
+	Lives       lifetime.Lives
 
 	checkRole    bool // its project asks users for a role
 	checkProject bool // its project asks users to be of an organization that has it
@@ -87,6 +89,7 @@ type Directory struct {
 	System SystemUsers
 
 	queries  *db.Queries
+	lives    *lifetime.Reader
 	clients  *cache.Cache[named, *Client]
 	services *cache.Cache[named, []db.ServiceClientsRow]
 	keys     *cache.Cache[named, *serviceKey]
@@ -96,7 +99,7 @@ type Directory struct {
 // NewDirectory returns a Directory over a database.
 func NewDirectory(s *store.DB, tokenEndpointAudience bool) *Directory {
 	return &Directory{
-		DB: s, TokenEndpointAudience: tokenEndpointAudience, queries: db.New(),
+		DB: s, TokenEndpointAudience: tokenEndpointAudience, queries: db.New(), lives: lifetime.NewReader(s),
 		clients:  cache.New[named, *Client](named.String),
 		services: cache.New[named, []db.ServiceClientsRow](named.String),
 		keys:     cache.New[named, *serviceKey](named.String),
@@ -106,6 +109,7 @@ func NewDirectory(s *store.DB, tokenEndpointAudience bool) *Directory {
 
 // Forget drops what is remembered.
 func (d *Directory) Forget() {
+	d.lives.Drop()
 	d.clients.Drop()
 	d.services.Drop()
 	d.keys.Drop()
@@ -137,8 +141,13 @@ func (d *Directory) Find(ctx context.Context, instanceID, id string) (*Client, e
 		if err != nil {
 			return nil, err
 		}
+		lives, err := d.lives.Of(ctx, instanceID, row.App.OrgID)
+		if err != nil {
+			return nil, err
+		}
 		found := &Client{
-			App: row.App, AssertRoles: row.ProjectRoleAssertion, Roles: row.RoleKeys,
+			Lives: lives.For(&row.App),
+			App:   row.App, AssertRoles: row.ProjectRoleAssertion, Roles: row.RoleKeys,
 			checkRole: row.ProjectRoleCheck, checkProject: row.HasProjectCheck, keys: map[string]appKey{},
 		}
 		var keys []appKey
@@ -191,6 +200,11 @@ type Service struct {
 	UserID, OrgID, Username string
 	Generation              int32
 	JWT                     bool // its access tokens are JWTs
+}
+
+// LivesOf returns how long the tokens of a service user are good.
+func (d *Directory) LivesOf(ctx context.Context, at endpoint.Site, s *Service) (lifetime.Lives, error) {
+	return d.lives.Of(ctx, at.ID, s.OrgID)
 }
 
 // candidates returns the service users that a client ID may mean.

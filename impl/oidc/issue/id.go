@@ -29,11 +29,7 @@ func (s *Issuer) ID(ctx context.Context, at endpoint.Site, i *Issuance, access s
 	if t.GetAppId() != "" { // so what has none is a service user's own
 		o.String("azp", clientID)
 	}
-	ends := at.Now.Add(IDLife).Unix()
-	if i.IDEnds != 0 {
-		ends = min(ends, i.IDEnds)
-	}
-	o.Number("exp", ends+skew)
+	o.Number("exp", i.idEnd(at)+skew)
 	o.Number("iat", at.Now.Unix()-skew)
 	if t.GetAuthTime() != 0 {
 		o.Number("auth_time", t.GetAuthTime()-skew)
@@ -68,6 +64,18 @@ func (s *Issuer) ID(ctx context.Context, at endpoint.Site, i *Issuance, access s
 	}
 	return key.Sign(signing.IDToken, o.End())
 }
+
+// idEnd is when the ID token ends.
+func (i *Issuance) idEnd(at endpoint.Site) int64 {
+	ends := at.Now.Add(i.Lives.ID).Unix()
+	if i.IDEnds != 0 {
+		ends = min(ends, i.IDEnds)
+	}
+	return ends
+}
+
+// IDLife is for how many seconds the ID token is good.
+func (i *Issuance) IDLife(at endpoint.Site) int64 { return i.idEnd(at) - at.Now.Unix() }
 
 // Authentication context classes (OpenID Connect Core, section 2): how many factors
 // proved who the user is.

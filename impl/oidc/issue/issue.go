@@ -9,6 +9,7 @@ import (
 
 	"github.com/writ-id/writ/gen/oauth"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/api/lifetime"
 	"github.com/writ-id/writ/impl/core/signing"
 	"github.com/writ-id/writ/impl/core/token"
 	"github.com/writ-id/writ/impl/oidc/claims"
@@ -19,12 +20,8 @@ import (
 	"github.com/writ-id/writ/impl/oidc/subject"
 )
 
-// How long tokens live.
-const (
-	AccessLife = 12 * time.Hour
-	IDLife     = 12 * time.Hour
-	CodeLife   = 60 * time.Second
-)
+// CodeLife is how long codes live.
+const CodeLife = 60 * time.Second
 
 // Issuer makes tokens. It is safe for concurrent use; every field is required.
 type Issuer struct {
@@ -41,6 +38,7 @@ type Issuance struct {
 	Subject *subject.Subject // nil where nothing is told of the user
 	Client  *client.Client   // nil for a service user
 	JWT     bool             // the form of the access token
+	Lives   lifetime.Lives   // how long the tokens are good
 	Refresh string
 	ID      bool  // an ID token too
 	IDEnds  int64 // when the ID token ends at the latest; 0: as every other one
@@ -73,10 +71,10 @@ func (i *Issuance) skew() int64 {
 
 // Begin returns an access token that begins now, of a grant or, without one, of a
 // user in a generation.
-func (s *Issuer) Begin(at endpoint.Site, grantID, userID string, generation int32) *tokenv1.AccessToken {
+func (s *Issuer) Begin(at endpoint.Site, lives lifetime.Lives, grantID, userID string, generation int32) *tokenv1.AccessToken {
 	return &tokenv1.AccessToken{
 		Id: subject.TokenID(grantID, userID, generation, s.NewID()), GrantId: grantID, UserId: userID,
-		IssuedAt: at.Now.Unix(), ExpiresAt: at.Now.Add(AccessLife).Unix(),
+		IssuedAt: at.Now.Unix(), ExpiresAt: at.Now.Add(lives.Access).Unix(),
 	}
 }
 

@@ -10,16 +10,11 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/api/lifetime"
 	"github.com/writ-id/writ/impl/core/event"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
 	"github.com/writ-id/writ/impl/oidc/scope"
-)
-
-// How long refresh tokens are good: unused, and in all.
-const (
-	refreshIdle = 30 * 24 * time.Hour
-	refreshLife = 90 * 24 * time.Hour
 )
 
 // row is a row of oauth_grants that is to be made, with its event.
@@ -110,6 +105,7 @@ type Made struct {
 	UserGeneration int32
 	ParentID       string // the grant whose tokens were exchanged
 	Generation     int32  // of the refresh token; 0: there is none
+	Lives          lifetime.Lives
 }
 
 // Grant stores what was made. It reports whether it was the first time, and user, session
@@ -118,7 +114,7 @@ func (s *Ledger) Grant(ctx context.Context, at endpoint.Site, m *Made) (bool, er
 	t := m.Access
 	r := &row{
 		AccessToken: t, instanceID: at.ID, orgID: m.OrgID, userGeneration: m.UserGeneration, parentID: m.ParentID, scopes: m.Scopes, generation: m.Generation,
-		idleDate: at.Now.Add(refreshIdle), endsAt: at.Now.Add(refreshLife),
+		idleDate: at.Now.Add(min(m.Lives.RefreshIdle, m.Lives.Refresh)), endsAt: at.Now.Add(m.Lives.Refresh),
 		payload: &eventv1.OIDCSessionAdded{UserId: t.GetUserId(), ClientId: t.GetClientId(), SessionId: t.GetSessionId(), Scopes: m.Scopes},
 	}
 	if m.Generation == 0 { // nothing of it lives longer
@@ -182,7 +178,7 @@ func (s *Ledger) Doubt(at endpoint.Site, find func(context.Context) (*Use, error
 			return err
 		}
 		used, err := s.queries.GrantUsedBefore(ctx, s.DB.Pool, db.GrantUsedBeforeParams{
-			InstanceID: at.ID, ID: use.GrantID, At: at.Now, Generation: use.Generation, IdleAt: at.Now.Add(refreshIdle),
+			InstanceID: at.ID, ID: use.GrantID, At: at.Now, Generation: use.Generation, IdleAt: at.Now.Add(use.Idle),
 		})
 		if err != nil || !used {
 			return err
@@ -195,6 +191,9 @@ func (s *Ledger) Doubt(at endpoint.Site, find func(context.Context) (*Use, error
 type Use struct {
 	GrantID    string
 	Generation int32 // 0: of the code
+	// Idle is how long the next refresh token is good, unused: what the first use said, if
+	// nobody changed it since.
+	Idle time.Duration
 }
 
 // RevokeGrant ends a grant, of an application if one is named, and those below it.
@@ -231,6 +230,7 @@ func (s *Ledger) RevokeGrant(ctx context.Context, at endpoint.Site, id, appID, r
 type rotation struct {
 	instanceID, grantID string
 	generation          int32 // that is used
+	unusedUntil         time.Time
 	event.Origin
 	won bool
 }
@@ -241,7 +241,7 @@ func (r *rotation) key() grantKey { return grantKey{r.instanceID, r.grantID, fal
 func (s *Ledger) writeRotations(ctx context.Context, batch []*rotation) error {
 	batch = inOrder(batch)
 	now := s.Now()
-	p := db.RotateGrantsParams{EventType: event.Type(&eventv1.OIDCSessionRefreshTokenRenewed{}), UnusedUntil: now.Add(refreshIdle), Now: now}
+	p := db.RotateGrantsParams{EventType: event.Type(&eventv1.OIDCSessionRefreshTokenRenewed{}), Now: now}
 	asked := make(map[grantKey]*rotation, len(batch))
 	for _, r := range batch {
 		key := r.key()
@@ -252,6 +252,7 @@ func (s *Ledger) writeRotations(ctx context.Context, batch []*rotation) error {
 		p.InstanceIds = append(p.InstanceIds, r.instanceID)
 		p.Ids = append(p.Ids, r.grantID)
 		p.Generations = append(p.Generations, r.generation)
+		p.UnusedUntils = append(p.UnusedUntils, r.unusedUntil)
 		p.Payloads = append(p.Payloads, string(event.JSON(&eventv1.OIDCSessionRefreshTokenRenewed{Generation: uint32(r.generation + 1)})))
 		p.ClientAddresses = append(p.ClientAddresses, r.ClientAddress)
 		p.Traceparents = append(p.Traceparents, r.Traceparent)
@@ -263,9 +264,10 @@ func (s *Ledger) writeRotations(ctx context.Context, batch []*rotation) error {
 	return err
 }
 
-// Rotate uses a refresh token of a generation. Of parallel uses one is told true.
-func (s *Ledger) Rotate(ctx context.Context, at endpoint.Site, grantID string, generation int32) (bool, error) {
-	use := &rotation{instanceID: at.ID, grantID: grantID, generation: generation, Origin: event.OriginOf(ctx)}
+// Rotate uses a refresh token of a generation; the next is good for idle, unused. Of
+// parallel uses one is told true.
+func (s *Ledger) Rotate(ctx context.Context, at endpoint.Site, grantID string, generation int32, idle time.Duration) (bool, error) {
+	use := &rotation{instanceID: at.ID, grantID: grantID, generation: generation, unusedUntil: at.Now.Add(idle), Origin: event.OriginOf(ctx)}
 	_, err := s.rotations.Ask(lasting(ctx), use)
 	return use.won, err
 }

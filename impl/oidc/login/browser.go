@@ -15,12 +15,11 @@ import (
 	"github.com/writ-id/writ/impl/core/secret"
 )
 
-// How long what was proven counts. A session ends idleLifetime after it was last
-// used, and in any case with its password (SEC-151).
+// How long what was proven counts. A session ends when it was not used for as long as the
+// settings say (package lifetime), and in any case with its password (SEC-151).
 const (
 	passwordLifetime = 10 * 24 * time.Hour
 	factorLifetime   = 18 * time.Hour
-	idleLifetime     = 24 * time.Hour
 	extendEvery      = time.Hour
 )
 
@@ -203,14 +202,25 @@ func (p *Pages) Browser(r *http.Request, instance *policy.Instance) ([]Session, 
 	return complete, nil
 }
 
-// extend lets a session live on that is used, at most once an hour.
+// idle is how long sessions of users of an organization live while they are not used.
+func (p *Pages) idle(ctx context.Context, instanceID, orgID string) (time.Duration, error) {
+	lives, err := p.lives.Of(ctx, instanceID, orgID)
+	return lives.SessionIdle, err
+}
+
+// extend lets a session live on that is used, at most once an hour or in a quarter of its
+// life.
 func (p *Pages) extend(ctx context.Context, instanceID string, k *browserSession, now time.Time) error {
-	due := now.Add(idleLifetime - extendEvery)
+	idle, err := p.idle(ctx, instanceID, k.OrgID)
+	if err != nil {
+		return err
+	}
+	due := now.Add(idle - min(extendEvery, idle/4))
 	if k.ExpirationDate == nil || k.ExpirationDate.After(due) {
 		return nil
 	}
 	return p.queries.ExtendSession(ctx, p.DB.Pool, db.ExtendSessionParams{
-		InstanceID: instanceID, ID: k.ID, Now: now, Due: due, ExpirationDate: now.Add(idleLifetime),
+		InstanceID: instanceID, ID: k.ID, Now: now, Due: due, ExpirationDate: now.Add(idle),
 	})
 }
 

@@ -23,10 +23,14 @@ func (p *Pages) SignInAs(r *http.Request, instance *policy.Instance, name string
 	if found.ID == "" {
 		return nil, fault.Invalid("USER_UNKNOWN", "user", "nobody signs in as %q here, or several people would", name)
 	}
+	idle, err := p.idle(r.Context(), instance.ID, found.OrgID)
+	if err != nil {
+		return nil, err
+	}
 	ctx := p.as(r.Context(), instance, found.OrgID, found.ID)
 	created, err := p.Sessions.CreateProven(ctx, &sessionv3.Session{
 		Checks:   &sessionv3.Checks{User: &sessionv3.CheckUser{Search: &sessionv3.CheckUser_UserId{UserId: found.ID}}},
-		Lifetime: durationpb.New(idleLifetime),
+		Lifetime: durationpb.New(idle),
 	})
 	if err != nil {
 		return nil, err

@@ -37,6 +37,7 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/api/idplink"
+	"github.com/writ-id/writ/impl/api/lifetime"
 	"github.com/writ-id/writ/impl/api/session"
 	"github.com/writ-id/writ/impl/api/user"
 	"github.com/writ-id/writ/impl/core/cache"
@@ -130,6 +131,7 @@ type Pages struct {
 	buttons       *cache.Cache[string, []button] // of the same
 	scenes        *cache.Cache[string, *scene]   // of instances and organizations
 	domains       *cache.Cache[string, string]   // whose a verified domain is
+	lives         *lifetime.Reader
 	sheets        sheets
 }
 
@@ -144,6 +146,7 @@ func New(c Config) *Pages {
 		buttons:       cache.New[string, []button](func(id string) string { return id }),
 		scenes:        cache.New[string, *scene](func(id string) string { return id }),
 		domains:       cache.New[string, string](func(id string) string { return id }),
+		lives:         lifetime.NewReader(c.DB),
 	}
 }
 

@@ -100,10 +100,14 @@ func checkPassword(typed string) *sessionv3.Checks {
 // createSession begins a session with a password. An empty user is nobody, which takes as
 // long.
 func createSession(v *visit, orgID, userID, typed string, by session.Attempt) (bool, error) {
+	idle, err := v.idle(v.r.Context(), v.instance.ID, orgID)
+	if err != nil {
+		return false, err
+	}
 	checks := checkPassword(typed)
 	checks.User = &sessionv3.CheckUser{Search: &sessionv3.CheckUser_UserId{UserId: userID}}
 	made, err := v.Sessions.CreateSessionBy(v.as(v.r.Context(), v.instance, orgID, userID), &sessionv3.CreateSessionRequest{
-		Session: &sessionv3.Session{Checks: checks, Lifetime: durationpb.New(idleLifetime), UserAgent: userAgent(v)},
+		Session: &sessionv3.Session{Checks: checks, Lifetime: durationpb.New(idle), UserAgent: userAgent(v)},
 	}, by)
 	if reasonOf(err) == "CHECK_FAILED" && !errors.Is(err, user.ErrTooMany) {
 		return false, nil
@@ -118,7 +122,11 @@ func createSession(v *visit, orgID, userID, typed string, by session.Attempt) (b
 // patchSession adds a proof to a session, or asks for a code; it reports whether what was
 // to be checked is right.
 func patchSession(v *visit, k *browserSession, change *sessionv3.PatchSession, by session.Attempt) (bool, error) {
-	change.SessionToken, change.Lifetime = &k.token, durationpb.New(idleLifetime)
+	idle, err := v.idle(v.r.Context(), v.instance.ID, k.OrgID)
+	if err != nil {
+		return false, err
+	}
+	change.SessionToken, change.Lifetime = &k.token, durationpb.New(idle)
 	made, err := v.Sessions.PatchSessionBy(asUser(v, k), &sessionv3.PatchSessionRequest{Id: k.ID, Session: change}, by)
 	if reasonOf(err) == "CHECK_FAILED" && !errors.Is(err, user.ErrTooMany) {
 		return false, nil

@@ -115,13 +115,17 @@ func signInBy(v *visit, orgID, userID string, intent session.Intent) error {
 	if err := v.load(); err != nil {
 		return err
 	}
+	idle, err := v.idle(v.r.Context(), v.instance.ID, orgID)
+	if err != nil {
+		return err
+	}
 	for i := range v.sessions {
 		k := &v.sessions[i]
 		if k.UserID != userID {
 			continue
 		}
 		made, err := v.Sessions.PatchByIntent(asUser(v, k), &sessionv3.PatchSessionRequest{
-			Id: k.ID, Session: &sessionv3.PatchSession{SessionToken: &k.token, Lifetime: durationpb.New(idleLifetime)},
+			Id: k.ID, Session: &sessionv3.PatchSession{SessionToken: &k.token, Lifetime: durationpb.New(idle)},
 		}, intent)
 		if reason := reasonOf(err); reason != "NOT_FOUND" && reason != "SESSION_EXPIRED" && reason != "SESSION_TOKEN_INVALID" {
 			if err == nil {
@@ -132,7 +136,7 @@ func signInBy(v *visit, orgID, userID string, intent session.Intent) error {
 	}
 	made, err := v.Sessions.CreateByIntent(v.as(v.r.Context(), v.instance, orgID, userID), &sessionv3.Session{
 		Checks:   &sessionv3.Checks{User: &sessionv3.CheckUser{Search: &sessionv3.CheckUser_UserId{UserId: userID}}},
-		Lifetime: durationpb.New(idleLifetime), UserAgent: userAgent(v),
+		Lifetime: durationpb.New(idle), UserAgent: userAgent(v),
 	}, intent)
 	if err == nil {
 		v.proved(made.GetDetails().GetId(), made.GetSessionToken(), "")
@@ -387,7 +391,11 @@ func newExternalForm(v *visit, p *upstream.Provider, said registration.Form, mis
 // them; otherwise it is what the provider says.
 func adopt(v *visit, p *upstream.Provider, e *tokenv1.External, said registration.Form, asked bool) error {
 	org := v.newHome(p, e)
-	at := registration.Where{InstanceID: v.instance.ID, OrgID: org, Language: v.words.language, Lifetime: idleLifetime, UserAgent: userAgent(v)}
+	idle, err := v.idle(v.r.Context(), v.instance.ID, org)
+	if err != nil {
+		return err
+	}
+	at := registration.Where{InstanceID: v.instance.ID, OrgID: org, Language: v.words.language, Lifetime: idle, UserAgent: userAgent(v)}
 	there, err := v.upstreamOf(org, p.ID)
 	if err != nil {
 		return err

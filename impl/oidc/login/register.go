@@ -50,13 +50,18 @@ func takeRegister(v *visit) error {
 	if mistakes = append(mistakes, more...); len(mistakes) > 0 {
 		return registerForm(v, said, mistakes)
 	}
-	at := registration.Where{InstanceID: v.instance.ID, OrgID: v.flow.GetOrgId(), Language: v.words.language, Lifetime: idleLifetime, UserAgent: userAgent(v)}
+	at := registration.Where{InstanceID: v.instance.ID, OrgID: v.flow.GetOrgId(), Language: v.words.language, UserAgent: userAgent(v)}
 	if at.OrgID == "" {
 		at.OrgID = v.instance.DefaultOrg
 	}
+	idle, err := v.idle(v.r.Context(), v.instance.ID, at.OrgID)
+	if err != nil {
+		return err
+	}
+	at.Lifetime = idle
 	v.spent = true
 	var begun *registration.Begun
-	err := inTime(v.r.Context(), func() (err error) {
+	err = inTime(v.r.Context(), func() (err error) {
 		begun, err = v.registrations.Register(v.r.Context(), at, said, chosen)
 		return err
 	})

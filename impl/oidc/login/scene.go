@@ -75,6 +75,7 @@ func sceneOf(said setting.Said) (s *scene, err error) {
 func (p *Pages) Forget() {
 	p.scenes.Drop()
 	p.domains.Drop()
+	p.lives.Drop()
 }
 
 // title returns the title of a window: what it shows, and where that is.

@@ -325,6 +325,38 @@ func TestSEC151_SessionsEnd(t *testing.T) {
 	}
 }
 
+// TestSEC151_SessionsEndWhenTheSettingsSaySo has an organization say less than the day.
+func TestSEC151_SessionsEndWhenTheSettingsSaySo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec(`INSERT INTO settings (instance_id, org_id, subject, properties, sequence, change_date) VALUES ($1, '', 'lifetimes', '{"sessionIdleLifetime":"1800s"}', 1, now())`, w.instance.ID)
+	w.Forget()
+	b := w.browser()
+	complete := func() int {
+		at, _ := url.Parse(w.url)
+		req, _ := http.NewRequest("GET", w.url, nil)
+		for _, c := range b.client.Jar.Cookies(at) {
+			req.AddCookie(c)
+		}
+		found, err := w.Browser(req, w.instance)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found)
+	}
+	b.signIn("alice", "correct horse").want(200, "/done")
+	for range 3 { // used, it lives on
+		w.wait(20 * time.Minute)
+		if complete() != 1 {
+			t.Fatal("a session that is used has ended")
+		}
+	}
+	w.wait(30 * time.Minute)
+	if complete() != 0 {
+		t.Error("it outlives half an hour without use")
+	}
+}
+
 func TestSEC132_SignOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

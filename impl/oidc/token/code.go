@@ -104,7 +104,7 @@ func (g *codeGrant) draft(ctx context.Context, x *request) error {
 	if err != nil {
 		return err
 	}
-	t := g.Issuer.Begin(x.at, g.code.GetId(), g.code.GetUserId(), 0)
+	t := g.Issuer.Begin(x.at, x.Lives, g.code.GetId(), g.code.GetUserId(), 0)
 	t.SessionId, t.ClientId, t.AppId = g.code.GetSessionId(), x.client.ClientID, x.client.ID
 	t.Audience, t.AuthTime, t.Amr, t.Claims = audience, g.code.GetAuthTime(), g.code.GetAmr(), g.code.GetClaims()
 	x.Access, x.JWT, x.ID, x.Nonce = t, x.client.HasJWT(), true, g.code.GetNonce()

@@ -166,7 +166,7 @@ func (e *Endpoint) doubt(x *request, err error) {
 		case refreshType:
 			t, err := e.Issuer.OpenRefresh(ctx, at, form.RefreshToken)
 			if err == nil && t != nil && t.GetClientId() == of.ClientID {
-				return &ledger.Use{GrantID: t.GetGrantId(), Generation: t.GetGeneration()}, nil
+				return &ledger.Use{GrantID: t.GetGrantId(), Generation: t.GetGeneration(), Idle: of.Lives.RefreshIdle}, nil
 			}
 			return nil, err
 		}
@@ -229,6 +229,14 @@ func (e *Endpoint) authenticate(ctx context.Context, x *request) (err error) {
 		}
 	case signers:
 		x.service, err = e.signer(ctx, x)
+	}
+	if err != nil {
+		return err
+	}
+	if x.client != nil {
+		x.Lives = x.client.Lives
+	} else {
+		x.Lives, err = e.Clients.LivesOf(ctx, x.at, x.service)
 	}
 	return err
 }
@@ -303,7 +311,7 @@ func (e *Endpoint) issue(ctx context.Context, x *request) (*oauth.TokenReply, er
 	if x.issued == typeIDToken {
 		text, err := e.Issuer.ID(ctx, x.at, &x.Issuance, "")
 		return &oauth.TokenReply{
-			AccessToken: text, TokenType: oauth.TokenReplyTokenTypeNA, ExpiresIn: x.IDEnds - x.at.Now.Unix(), IssuedTokenType: x.issued, Scope: x.Scopes.String(),
+			AccessToken: text, TokenType: oauth.TokenReplyTokenTypeNA, ExpiresIn: x.IDLife(x.at), IssuedTokenType: x.issued, Scope: x.Scopes.String(),
 		}, err
 	}
 	switch x.kind.refresh {
@@ -343,6 +351,6 @@ func (e *Endpoint) separate(x *request) {
 func (x *request) made() *ledger.Made {
 	return &ledger.Made{
 		Access: x.Access, Scopes: x.Scopes.List, OrgID: x.Subject.OrgID, UserGeneration: x.Subject.Generation,
-		ParentID: x.parentID, Generation: x.generation,
+		ParentID: x.parentID, Generation: x.generation, Lives: x.Lives,
 	}
 }

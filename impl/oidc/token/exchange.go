@@ -232,7 +232,7 @@ func (g *exchangeGrant) draft(ctx context.Context, x *request) (err error) {
 	if !g.subject.scoped && g.actor != nil && g.actor.GetUserId() == g.subject.GetUserId() {
 		origin = g.actor.AccessToken // a subject that is only named proves nothing itself
 	}
-	t := g.Issuer.Begin(x.at, origin.GetGrantId(), x.Subject.ID, x.Subject.Generation)
+	t := g.Issuer.Begin(x.at, x.Lives, origin.GetGrantId(), x.Subject.ID, x.Subject.Generation)
 	t.SessionId, t.ClientId, t.AppId = origin.GetSessionId(), x.client.ClientID, x.client.ID
 	t.Audience, t.AuthTime, t.Amr, t.Actor = audience, g.subject.GetAuthTime(), g.subject.GetAmr(), g.subject.GetActor()
 	ends := []int64{g.subject.GetExpiresAt()}

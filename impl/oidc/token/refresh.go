@@ -80,7 +80,7 @@ func (g *refreshGrant) draft(ctx context.Context, x *request) error {
 	if len(audience) == 0 { // nobody is left whom it could be for
 		return errRefresh
 	}
-	t := g.Issuer.Begin(x.at, g.old.GetGrantId(), was.UserID, 0)
+	t := g.Issuer.Begin(x.at, x.Lives, g.old.GetGrantId(), was.UserID, 0)
 	t.SessionId, t.ClientId, t.AppId, t.Origins = was.LiveSessionID, x.client.ClientID, x.client.ID, was.Origins
 	t.Audience, t.AuthTime, t.Amr, t.Claims, t.Actor = audience, was.AuthTime.Unix(), was.Amr, was.Claims, was.Actor
 	t.ExpiresAt = min(t.ExpiresAt, was.ExpirationDate.Unix())
@@ -92,7 +92,7 @@ func (g *refreshGrant) draft(ctx context.Context, x *request) error {
 // write raises the generation of the grant. Whose token is of another one by now uses it
 // for the second time, and ends the family.
 func (g *refreshGrant) write(ctx context.Context, x *request) error {
-	won, err := g.Ledger.Rotate(ctx, x.at, g.old.GetGrantId(), g.old.GetGeneration())
+	won, err := g.Ledger.Rotate(ctx, x.at, g.old.GetGrantId(), g.old.GetGeneration(), x.Lives.RefreshIdle)
 	if err == nil && !won {
 		err = endpoint.OrElse(g.Ledger.RevokeFamily(ctx, x.at, g.old.GetGrantId(), "reuse"), errRefresh)
 	}

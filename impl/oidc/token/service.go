@@ -54,7 +54,7 @@ const audienceUser = scope.URN + "user:id:"
 func isUser(one string) bool { return strings.HasPrefix(one, audienceUser) }
 
 func (g *serviceGrant) draft(_ context.Context, x *request) error {
-	x.Access = g.Issuer.Begin(x.at, "", x.service.UserID, x.service.Generation)
+	x.Access = g.Issuer.Begin(x.at, x.Lives, "", x.service.UserID, x.service.Generation)
 	x.Access.ClientId, x.Access.Audience = x.service.Username, x.Scopes.Audience(audienceUser+x.service.UserID)
 	if x.Subject != nil {
 		x.Access.AuthTime = x.at.Now.Unix()

@@ -168,6 +168,8 @@ var All = []struct {
 	{"EndSession", EndSession},
 	{"SetApplicationSettings", SetApplicationSettings},
 	{"ResolveApplicationSettings", ResolveApplicationSettings},
+	{"SetLifetimes", SetLifetimes},
+	{"ResolveLifetimes", ResolveLifetimes},
 	{"SetMessageText", SetMessageText},
 	{"ResolveMessageText", ResolveMessageText},
 	{"PreviewMessageText", PreviewMessageText},
@@ -382,6 +384,10 @@ func CreateApp(ctx context.Context, client *writ.Client) (any, error) {
 			AdditionalOrigins:        []string{"https://app.example.com"},
 			PlainJWTType:             true,
 			IDTokenSignedResponseAlg: writ.SignatureAlgorithmRs256,
+			AccessTokenLifetime:      new(writ.Duration(900 * time.Second)),
+			IDTokenLifetime:          new(writ.Duration(900 * time.Second)),
+			RefreshTokenIdleLifetime: new(writ.Duration(604800 * time.Second)),
+			RefreshTokenLifetime:     new(writ.Duration(2592000 * time.Second)),
 		},
 	})
 }
@@ -406,6 +412,10 @@ func PatchApp(ctx context.Context, client *writ.Client) (any, error) {
 			AdditionalOrigins:        &writ.Origins{Origins: []string{"https://app.example.com"}},
 			PlainJWTType:             new(true),
 			IDTokenSignedResponseAlg: new(writ.SignatureAlgorithmRs256),
+			AccessTokenLifetime:      new(writ.Duration(900 * time.Second)),
+			IDTokenLifetime:          new(writ.Duration(900 * time.Second)),
+			RefreshTokenIdleLifetime: new(writ.Duration(604800 * time.Second)),
+			RefreshTokenLifetime:     new(writ.Duration(2592000 * time.Second)),
 		},
 	})
 }
@@ -1662,6 +1672,22 @@ func SetApplicationSettings(ctx context.Context, client *writ.Client) (any, erro
 // ResolveApplicationSettings: Reads the properties as they apply in a context, and where they come from.
 func ResolveApplicationSettings(ctx context.Context, client *writ.Client) (any, error) {
 	return client.ApplicationSettings.ResolveApplicationSettings(ctx)
+}
+
+// SetLifetimes: Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again.
+func SetLifetimes(ctx context.Context, client *writ.Client) (any, error) {
+	return client.LifetimeSettings.SetLifetimes(ctx, &writ.SetLifetimeSettings{
+		AccessTokenLifetime:      new(writ.Duration(900 * time.Second)),
+		IDTokenLifetime:          new(writ.Duration(900 * time.Second)),
+		RefreshTokenIdleLifetime: new(writ.Duration(604800 * time.Second)),
+		RefreshTokenLifetime:     new(writ.Duration(2592000 * time.Second)),
+		SessionIdleLifetime:      new(writ.Duration(28800 * time.Second)),
+	})
+}
+
+// ResolveLifetimes: Reads the lifetimes as they apply in a context, and where they come from.
+func ResolveLifetimes(ctx context.Context, client *writ.Client) (any, error) {
+	return client.LifetimeSettings.ResolveLifetimes(ctx)
 }
 
 // SetMessageText: Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again.

@@ -306,6 +306,7 @@ from writ.types import (
     ResolveApplicationSettingsReply,
     ResolveBrandingReply,
     ResolveLanguagesReply,
+    ResolveLifetimesReply,
     ResolveMessageTextReply,
     ResponseType,
     ResponseTypes,
@@ -365,6 +366,8 @@ from writ.types import (
     SetInstanceFeaturesReply,
     SetLanguageSettings,
     SetLanguagesReply,
+    SetLifetimeSettings,
+    SetLifetimesReply,
     SetMessageTextReply,
     SetMessageTextSettings,
     SetPassword,
@@ -591,6 +594,10 @@ def create_app(client: Client) -> CreateAppReply:
                 additional_origins=["https://app.example.com"],
                 plain_jwt_type=True,
                 id_token_signed_response_alg=SignatureAlgorithm.RS256,
+                access_token_lifetime=timedelta(seconds=900),
+                id_token_lifetime=timedelta(seconds=900),
+                refresh_token_idle_lifetime=timedelta(seconds=604800),
+                refresh_token_lifetime=timedelta(seconds=2592000),
             ),
         ),
     )
@@ -618,6 +625,10 @@ def patch_app(client: Client) -> PatchAppReply:
                 additional_origins=Origins(origins=["https://app.example.com"]),
                 plain_jwt_type=True,
                 id_token_signed_response_alg=SignatureAlgorithm.RS256,
+                access_token_lifetime=timedelta(seconds=900),
+                id_token_lifetime=timedelta(seconds=900),
+                refresh_token_idle_lifetime=timedelta(seconds=604800),
+                refresh_token_lifetime=timedelta(seconds=2592000),
             ),
         ),
     )
@@ -2058,6 +2069,26 @@ def resolve_application_settings(client: Client) -> ResolveApplicationSettingsRe
     return client.application_settings.resolve_application_settings()
 
 
+def set_lifetimes(client: Client) -> SetLifetimesReply:
+    """Sets the lifetimes that are present; one of no seconds takes the context's own word back, so
+    that the parent's counts again.
+    """
+    return client.lifetime_settings.set_lifetimes(
+        SetLifetimeSettings(
+            access_token_lifetime=timedelta(seconds=900),
+            id_token_lifetime=timedelta(seconds=900),
+            refresh_token_idle_lifetime=timedelta(seconds=604800),
+            refresh_token_lifetime=timedelta(seconds=2592000),
+            session_idle_lifetime=timedelta(seconds=28800),
+        ),
+    )
+
+
+def resolve_lifetimes(client: Client) -> ResolveLifetimesReply:
+    """Reads the lifetimes as they apply in a context, and where they come from."""
+    return client.lifetime_settings.resolve_lifetimes()
+
+
 def set_message_text(client: Client) -> SetMessageTextReply:
     """Sets the properties that are present; an empty one takes the context's own word back, so that
     the parent's counts again.
@@ -2800,6 +2831,8 @@ ALL = [
     end_session,
     set_application_settings,
     resolve_application_settings,
+    set_lifetimes,
+    resolve_lifetimes,
     set_message_text,
     resolve_message_text,
     preview_message_text,

@@ -136,6 +136,10 @@ export async function createApp(client: WritClient) {
       additionalOrigins: ["https://app.example.com"],
       plainJwtType: true,
       idTokenSignedResponseAlg: SignatureAlgorithm.RS256,
+      accessTokenLifetime: "900s",
+      idTokenLifetime: "900s",
+      refreshTokenIdleLifetime: "604800s",
+      refreshTokenLifetime: "2592000s",
     },
   });
 }
@@ -160,6 +164,10 @@ export async function patchApp(client: WritClient) {
       additionalOrigins: { origins: ["https://app.example.com"] },
       plainJwtType: true,
       idTokenSignedResponseAlg: SignatureAlgorithm.RS256,
+      accessTokenLifetime: "900s",
+      idTokenLifetime: "900s",
+      refreshTokenIdleLifetime: "604800s",
+      refreshTokenLifetime: "2592000s",
     },
   });
 }
@@ -1316,6 +1324,22 @@ export async function resolveApplicationSettings(client: WritClient) {
   return await client.applicationSettings.resolveApplicationSettings();
 }
 
+/** Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again. */
+export async function setLifetimes(client: WritClient) {
+  return await client.lifetimeSettings.setLifetimes({
+    accessTokenLifetime: "900s",
+    idTokenLifetime: "900s",
+    refreshTokenIdleLifetime: "604800s",
+    refreshTokenLifetime: "2592000s",
+    sessionIdleLifetime: "28800s",
+  });
+}
+
+/** Reads the lifetimes as they apply in a context, and where they come from. */
+export async function resolveLifetimes(client: WritClient) {
+  return await client.lifetimeSettings.resolveLifetimes();
+}
+
 /** Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again. */
 export async function setMessageText(client: WritClient) {
   return await client.messageTextSettings.setMessageText("verify_email", "de", {
@@ -1915,6 +1939,8 @@ export const all = {
   endSession,
   setApplicationSettings,
   resolveApplicationSettings,
+  setLifetimes,
+  resolveLifetimes,
   setMessageText,
   resolveMessageText,
   previewMessageText,

@@ -272,6 +272,7 @@ import type {
   ResolveApplicationSettingsReply,
   ResolveBrandingReply,
   ResolveLanguagesReply,
+  ResolveLifetimesReply,
   ResolveMessageTextReply,
   RevocationRequest,
   RevokeUserConsentReply,
@@ -331,6 +332,8 @@ import type {
   SetInstanceFeaturesReply,
   SetLanguageSettings,
   SetLanguagesReply,
+  SetLifetimeSettings,
+  SetLifetimesReply,
   SetMessageTextReply,
   SetMessageTextSettings,
   SetPassword,
@@ -1221,6 +1224,34 @@ export interface SetApplicationSettingsOptions extends CallOptions {
 
 /** What resolveApplicationSettings may be told besides. */
 export interface ResolveApplicationSettingsOptions extends CallOptions {
+  /** The system. Only the value true is valid. At most one parameter ctx.* may be given. */
+  ctxSystem?: boolean;
+  /** An instance by its ID. At most one parameter ctx.* may be given. */
+  instanceId?: string;
+  /** An instance by one of its domains. At most one parameter ctx.* may be given. */
+  instanceDomain?: string;
+  /** An organization by its ID. At most one parameter ctx.* may be given. */
+  orgId?: string;
+  /** An organization by one of its domains. At most one parameter ctx.* may be given. */
+  orgDomain?: string;
+}
+
+/** What setLifetimes may be told besides. */
+export interface SetLifetimesOptions extends CallOptions {
+  /** The system. Only the value true is valid. At most one parameter ctx.* may be given. */
+  ctxSystem?: boolean;
+  /** An instance by its ID. At most one parameter ctx.* may be given. */
+  instanceId?: string;
+  /** An instance by one of its domains. At most one parameter ctx.* may be given. */
+  instanceDomain?: string;
+  /** An organization by its ID. At most one parameter ctx.* may be given. */
+  orgId?: string;
+  /** An organization by one of its domains. At most one parameter ctx.* may be given. */
+  orgDomain?: string;
+}
+
+/** What resolveLifetimes may be told besides. */
+export interface ResolveLifetimesOptions extends CallOptions {
   /** The system. Only the value true is valid. At most one parameter ctx.* may be given. */
   ctxSystem?: boolean;
   /** An instance by its ID. At most one parameter ctx.* may be given. */
@@ -4156,6 +4187,57 @@ export class ApplicationSettingsService {
 }
 
 /**
+ * LifetimeSettingsService sets and resolves how long tokens and sign-ins are good. Tokens go by the
+ * organization of the application or service user they are for, sign-ins by that of the user. An application
+ * may say its own for its tokens. What was issued before keeps its end.
+ */
+export class LifetimeSettingsService {
+  constructor(private readonly core: Core) {}
+
+  /**
+   * Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the
+   * parent's counts again.
+   *
+   * Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
+   */
+  setLifetimes(patch: SetLifetimeSettings, options: SetLifetimesOptions = {}): Promise<SetLifetimesReply> {
+    return this.core.call({
+      verb: "PATCH",
+      path: "/settings/v3alpha/lifetimes",
+      body: patch,
+      query: {
+        "ctx.system": options.ctxSystem,
+        "ctx.instanceId": options.instanceId,
+        "ctx.instanceDomain": options.instanceDomain,
+        "ctx.orgId": options.orgId,
+        "ctx.orgDomain": options.orgDomain,
+      },
+    }, options);
+  }
+
+  /**
+   * Reads the lifetimes as they apply in a context, and where they come from.
+   *
+   * Needs the permission lifetime.read. Answers only where the feature multitenancy_settings is on.
+   */
+  resolveLifetimes(options: ResolveLifetimesOptions = {}): Promise<ResolveLifetimesReply> {
+    return this.core.call({
+      verb: "GET",
+      path: "/settings/v3alpha/lifetimes",
+      query: {
+        "ctx.system": options.ctxSystem,
+        "ctx.instanceId": options.instanceId,
+        "ctx.instanceDomain": options.instanceDomain,
+        "ctx.orgId": options.orgId,
+        "ctx.orgDomain": options.orgDomain,
+      },
+      repeatable: true,
+    }, options);
+  }
+
+}
+
+/**
  * MessageTextSettingsService sets and resolves the words of e-mails and text messages to users, for each kind
  * of message and each language. Words are plain text in which a variable stands as {{.Code}}; paragraphs are
  * divided by an empty line.
@@ -5180,6 +5262,12 @@ export class Services {
   /** Sets and resolves what applications may get from those who sign in to them. */
   readonly applicationSettings: ApplicationSettingsService;
   /**
+   * Sets and resolves how long tokens and sign-ins are good. Tokens go by the organization of the application
+   * or service user they are for, sign-ins by that of the user. An application may say its own for its
+   * tokens. What was issued before keeps its end.
+   */
+  readonly lifetimeSettings: LifetimeSettingsService;
+  /**
    * Sets and resolves the words of e-mails and text messages to users, for each kind of message and each
    * language. Words are plain text in which a variable stands as {{.Code}}; paragraphs are divided by an
    * empty line.
@@ -5227,6 +5315,7 @@ export class Services {
     this.userSchemas = new UserSchemasService(core);
     this.sessions = new SessionsService(core);
     this.applicationSettings = new ApplicationSettingsService(core);
+    this.lifetimeSettings = new LifetimeSettingsService(core);
     this.messageTextSettings = new MessageTextSettingsService(core);
     this.smsProviders = new SMSProvidersService(core);
     this.smtpProviders = new SMTPProvidersService(core);

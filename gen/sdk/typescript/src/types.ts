@@ -4,13 +4,19 @@ import type { AtMostOneOf, Base64, Duration, ExactlyOneOf, Int64, JsonObject, Op
 
 /** APIConfig is how an API authenticates. */
 export interface APIConfig {
-  /** BASIC, which it is when omitted, or PRIVATE_KEY_JWT. */
+  /**
+   * SECRET, which it is when omitted, BASIC or PRIVATE_KEY_JWT. The introspection endpoint takes a secret in
+   * the Authorization header only.
+   */
   authMethodType?: AuthMethodType;
 }
 
 /** APIConfigOutput is how an API authenticates. It is APIConfig as it is answered. */
 export interface APIConfigOutput {
-  /** BASIC, which it is when omitted, or PRIVATE_KEY_JWT. */
+  /**
+   * SECRET, which it is when omitted, BASIC or PRIVATE_KEY_JWT. The introspection endpoint takes a secret in
+   * the Authorization header only.
+   */
   authMethodType: AuthMethodType;
 }
 
@@ -230,7 +236,8 @@ export interface AppOIDCConfig {
   /**
    * Where the answer to a login may be sent. The address that a login asks for has to be one of these byte
    * for byte; only the port of a loopback address of a native application may differ. http is for loopback
-   * addresses of native applications and for development mode.
+   * addresses of native applications and for development mode; writ dev takes it for the loopback addresses
+   * of all.
    */
   redirectUris?: string[];
   /** Where the browser may be sent after a logout; the same rules. */
@@ -243,7 +250,7 @@ export interface AppOIDCConfig {
   applicationType?: ApplicationType;
   /**
    * How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that
-   * ceases to loses it; BASIC when omitted.
+   * ceases to loses it; SECRET when omitted.
    */
   authMethodType?: AuthMethodType;
   /**
@@ -285,6 +292,26 @@ export interface AppOIDCConfig {
    * algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
    */
   idTokenSignedResponseAlg?: SignatureAlgorithm;
+  /**
+   * How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
+   * omitted. At least 0s, at most 43200s.
+   */
+  accessTokenLifetime?: Duration;
+  /**
+   * How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
+   * omitted. At least 0s, at most 43200s.
+   */
+  idTokenLifetime?: Duration;
+  /**
+   * How long a refresh token is good while it is not used, from one hour to a year; what the settings of
+   * lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+   */
+  refreshTokenIdleLifetime?: Duration;
+  /**
+   * How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the
+   * settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+   */
+  refreshTokenLifetime?: Duration;
 }
 
 /** OIDCConfig is how an application uses the OpenID provider. */
@@ -292,7 +319,8 @@ export interface AppOIDCConfigOutput {
   /**
    * Where the answer to a login may be sent. The address that a login asks for has to be one of these byte
    * for byte; only the port of a loopback address of a native application may differ. http is for loopback
-   * addresses of native applications and for development mode.
+   * addresses of native applications and for development mode; writ dev takes it for the loopback addresses
+   * of all.
    */
   redirectUris: string[];
   /** Where the browser may be sent after a logout; the same rules. */
@@ -305,7 +333,7 @@ export interface AppOIDCConfigOutput {
   applicationType: ApplicationType;
   /**
    * How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that
-   * ceases to loses it; BASIC when omitted.
+   * ceases to loses it; SECRET when omitted.
    */
   authMethodType: AuthMethodType;
   /**
@@ -347,6 +375,26 @@ export interface AppOIDCConfigOutput {
    * algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
    */
   idTokenSignedResponseAlg: SignatureAlgorithm;
+  /**
+   * How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
+   * omitted. At least 0s, at most 43200s.
+   */
+  accessTokenLifetime?: Duration;
+  /**
+   * How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
+   * omitted. At least 0s, at most 43200s.
+   */
+  idTokenLifetime?: Duration;
+  /**
+   * How long a refresh token is good while it is not used, from one hour to a year; what the settings of
+   * lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+   */
+  refreshTokenIdleLifetime?: Duration;
+  /**
+   * How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the
+   * settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+   */
+  refreshTokenLifetime?: Duration;
 }
 
 /** AppPatchOIDCConfig changes the fields that are present. */
@@ -354,7 +402,8 @@ export interface AppPatchOIDCConfig {
   /**
    * Where the answer to a login may be sent. The address that a login asks for has to be one of these byte
    * for byte; only the port of a loopback address of a native application may differ. http is for loopback
-   * addresses of native applications and for development mode.
+   * addresses of native applications and for development mode; writ dev takes it for the loopback addresses
+   * of all.
    */
   redirectUris?: RedirectURIs;
   /** Where the browser may be sent after a logout; the same rules. */
@@ -406,6 +455,26 @@ export interface AppPatchOIDCConfig {
    * signs.
    */
   idTokenSignedResponseAlg?: SignatureAlgorithm;
+  /**
+   * How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say. At least
+   * 0s, at most 43200s.
+   */
+  accessTokenLifetime?: Duration;
+  /**
+   * How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say. At least 0s,
+   * at most 43200s.
+   */
+  idTokenLifetime?: Duration;
+  /**
+   * How long a refresh token is good while it is not used, from one hour to a year; no seconds: what the
+   * settings say. At least 0s, at most 3.1536e+07s.
+   */
+  refreshTokenIdleLifetime?: Duration;
+  /**
+   * How long refresh tokens that come of one sign-in are good in all, from one hour to three years; no
+   * seconds: what the settings say. At least 0s, at most 9.4608e+07s.
+   */
+  refreshTokenLifetime?: Duration;
 }
 
 /**
@@ -528,9 +597,9 @@ export type AuthMechanism = Open<(typeof AuthMechanism)[keyof typeof AuthMechani
  * others.
  */
 export const AuthMethodType = {
-  /** The default: BASIC. */
+  /** The default: SECRET. */
   UNSPECIFIED: "AUTH_METHOD_TYPE_UNSPECIFIED",
-  /** With ID and secret in the Authorization header: client_secret_basic. */
+  /** With ID and secret in the Authorization header: client_secret_basic. Nothing else is taken then. */
   BASIC: "AUTH_METHOD_TYPE_BASIC",
   /**
    * With ID and secret in the form: client_secret_post, which mozilla-django-oidc and passport use. Nothing
@@ -541,6 +610,11 @@ export const AuthMethodType = {
   NONE: "AUTH_METHOD_TYPE_NONE",
   /** With an assertion that one of its keys signed. */
   PRIVATE_KEY_JWT: "AUTH_METHOD_TYPE_PRIVATE_KEY_JWT",
+  /**
+   * With ID and secret, in the Authorization header or in the form, but not in both of one request:
+   * client_secret_basic and client_secret_post, whichever the client's library has.
+   */
+  SECRET: "AUTH_METHOD_TYPE_SECRET",
 } as const;
 export type AuthMethodType = Open<(typeof AuthMethodType)[keyof typeof AuthMethodType]>;
 
@@ -797,7 +871,7 @@ export interface CreateAppReply {
   details: Details;
   /** What the application calls itself at the endpoints of OpenID Connect. */
   clientId: string;
-  /** The client secret, for BASIC and POST only. It is never shown again. */
+  /** The client secret, for SECRET, BASIC and POST only. It is never shown again. */
   clientSecret: string;
 }
 
@@ -3774,7 +3848,7 @@ export interface PasswordOutput {
 
 /** PatchAPIConfig changes the fields that are present. */
 export interface PatchAPIConfig {
-  /** BASIC or PRIVATE_KEY_JWT. */
+  /** SECRET, BASIC or PRIVATE_KEY_JWT. */
   authMethodType?: AuthMethodType;
 }
 
@@ -4924,6 +4998,14 @@ export interface ResolveLanguagesReply {
   settings: ResolvedLanguageSettings;
 }
 
+/** ResolveLifetimesReply is the answer of ResolveLifetimes. */
+export interface ResolveLifetimesReply {
+  /** When the context's own settings last changed. */
+  details: SettingDetails;
+  /** The lifetimes. */
+  settings: ResolvedLifetimeSettings;
+}
+
 /** ResolveMessageTextReply is the answer of ResolveMessageText. */
 export interface ResolveMessageTextReply {
   /** When the context's own words last changed. */
@@ -4985,6 +5067,14 @@ export interface ResolvedBrandingSettings {
   helpLink: ResolvedString;
 }
 
+/** ResolvedDuration is a time and where it comes from. */
+export interface ResolvedDuration {
+  /** The value. */
+  value?: Duration;
+  /** The context it is inherited from; absent when it is the context's own. */
+  owner?: Owner;
+}
+
 /** ResolvedImage is a picture and where it comes from. */
 export interface ResolvedImage {
   /** The picture; absent when there is none. */
@@ -5009,6 +5099,20 @@ export interface ResolvedLanguages {
   value: LanguageOutput[];
   /** The context it is inherited from; absent when it is the context's own. */
   owner?: Owner;
+}
+
+/** ResolvedLifetimeSettings are the lifetimes as they apply in a context. */
+export interface ResolvedLifetimeSettings {
+  /** How long access tokens are good. */
+  accessTokenLifetime: ResolvedDuration;
+  /** How long ID tokens are good. */
+  idTokenLifetime: ResolvedDuration;
+  /** How long a refresh token is good while it is not used. */
+  refreshTokenIdleLifetime: ResolvedDuration;
+  /** How long refresh tokens that come of one sign-in are good in all. */
+  refreshTokenLifetime: ResolvedDuration;
+  /** How long a sign-in counts while the browser does not use it. */
+  sessionIdleLifetime: ResolvedDuration;
 }
 
 /** ResolvedMessageTextSettings are the words as they apply in a context. */
@@ -5885,6 +5989,41 @@ export interface SetLanguageSettings {
 
 /** SetLanguagesReply is the answer of SetLanguages. */
 export interface SetLanguagesReply {
+  /** Sequence and date of the last change. */
+  details: SettingDetails;
+}
+
+/** SetLifetimeSettings sets the lifetimes that are present. */
+export interface SetLifetimeSettings {
+  /**
+   * How long access tokens are good, from one minute to 12 hours, which it is by default. At least 0s, at
+   * most 43200s.
+   */
+  accessTokenLifetime?: Duration;
+  /**
+   * How long ID tokens are good, from one minute to 12 hours, which it is by default. At least 0s, at most
+   * 43200s.
+   */
+  idTokenLifetime?: Duration;
+  /**
+   * How long a refresh token is good while it is not used, from one hour to a year; 30 days by default. At
+   * least 0s, at most 3.1536e+07s.
+   */
+  refreshTokenIdleLifetime?: Duration;
+  /**
+   * How long refresh tokens that come of one sign-in are good in all, from one hour to three years; 90 days
+   * by default. At least 0s, at most 9.4608e+07s.
+   */
+  refreshTokenLifetime?: Duration;
+  /**
+   * How long a sign-in counts while the browser does not use it, from five minutes to ten days, after which
+   * it ends in any case; 24 hours by default. At least 0s, at most 864000s.
+   */
+  sessionIdleLifetime?: Duration;
+}
+
+/** SetLifetimesReply is the answer of SetLifetimes. */
+export interface SetLifetimesReply {
   /** Sequence and date of the last change. */
   details: SettingDetails;
 }

@@ -31,7 +31,7 @@ func (k *keycloak) client(o *jsonObject) {
 	attributes := o.member("attributes")
 	attribute := attributes.text
 	public, standard, implicit := o.flag("publicClient"), !o.has("standardFlowEnabled") || o.flag("standardFlowEnabled"), o.flag("implicitFlowEnabled")
-	method := appv3.AuthMethodType_AUTH_METHOD_TYPE_BASIC
+	method := appv3.AuthMethodType_AUTH_METHOD_TYPE_SECRET
 	switch authenticator := o.text("clientAuthenticatorType"); {
 	case public:
 		method = appv3.AuthMethodType_AUTH_METHOD_TYPE_NONE
@@ -44,11 +44,10 @@ func (k *keycloak) client(o *jsonObject) {
 		if app.SecretHash = secretHash(o.text("secret")); app.SecretHash == nil && !o.flag("bearerOnly") {
 			k.Lost("apps", clientID, "without a client secret: the file does not have it")
 		}
-		k.often("apps", "Keycloak takes client secrets in the header and in the form; here each app says which, and these say the header")
 	}
 	if o.flag("bearerOnly") || !standard && !implicit {
 		if method == appv3.AuthMethodType_AUTH_METHOD_TYPE_NONE {
-			method = appv3.AuthMethodType_AUTH_METHOD_TYPE_BASIC
+			method = appv3.AuthMethodType_AUTH_METHOD_TYPE_SECRET
 		}
 		app.Config = &transferv1.TransferApp_Api{Api: &appv3.APIConfig{AuthMethodType: method}}
 	} else {

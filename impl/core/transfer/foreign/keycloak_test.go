@@ -138,7 +138,7 @@ func TestClientsOfKeycloakAreApps(t *testing.T) {
 		apps[item.(*transferv1.TransferApp).GetClientId()] = item.(*transferv1.TransferApp)
 	}
 	web, spa, jwt := apps["web"], apps["spa"].GetOidc(), apps["jwt-client"].GetOidc()
-	if got := web.GetOidc(); got.GetAuthMethodType() != appv3.AuthMethodType_AUTH_METHOD_TYPE_BASIC || !slices.Equal(got.GetRedirectUris(), []string{"https://shop.example.com/callback"}) ||
+	if got := web.GetOidc(); got.GetAuthMethodType() != appv3.AuthMethodType_AUTH_METHOD_TYPE_SECRET || !slices.Equal(got.GetRedirectUris(), []string{"https://shop.example.com/callback"}) ||
 		!slices.Equal(got.GetPostLogoutRedirectUris(), []string{"https://shop.example.com/bye", "https://shop.example.com/end"}) || web.GetName() != "Web shop" {
 		t.Errorf("web: got %v", web)
 	}

@@ -210,9 +210,10 @@ func (ApplicationType) EnumDescriptor() ([]byte, []int) {
 type AuthMethodType int32
 
 const (
-	// The default: BASIC.
+	// The default: SECRET.
 	AuthMethodType_AUTH_METHOD_TYPE_UNSPECIFIED AuthMethodType = 0
-	// With ID and secret in the Authorization header: client_secret_basic.
+	// With ID and secret in the Authorization header: client_secret_basic. Nothing else is
+	// taken then.
 	AuthMethodType_AUTH_METHOD_TYPE_BASIC AuthMethodType = 1
 	// With ID and secret in the form: client_secret_post, which mozilla-django-oidc and
 	// passport use. Nothing else is taken then; the introspection endpoint does not take it.
@@ -221,6 +222,9 @@ const (
 	AuthMethodType_AUTH_METHOD_TYPE_NONE AuthMethodType = 3
 	// With an assertion that one of its keys signed.
 	AuthMethodType_AUTH_METHOD_TYPE_PRIVATE_KEY_JWT AuthMethodType = 4
+	// With ID and secret, in the Authorization header or in the form, but not in both of one
+	// request: client_secret_basic and client_secret_post, whichever the client's library has.
+	AuthMethodType_AUTH_METHOD_TYPE_SECRET AuthMethodType = 5
 )
 
 // Enum value maps for AuthMethodType.
@@ -231,6 +235,7 @@ var (
 		2: "AUTH_METHOD_TYPE_POST",
 		3: "AUTH_METHOD_TYPE_NONE",
 		4: "AUTH_METHOD_TYPE_PRIVATE_KEY_JWT",
+		5: "AUTH_METHOD_TYPE_SECRET",
 	}
 	AuthMethodType_value = map[string]int32{
 		"AUTH_METHOD_TYPE_UNSPECIFIED":     0,
@@ -238,6 +243,7 @@ var (
 		"AUTH_METHOD_TYPE_POST":            2,
 		"AUTH_METHOD_TYPE_NONE":            3,
 		"AUTH_METHOD_TYPE_PRIVATE_KEY_JWT": 4,
+		"AUTH_METHOD_TYPE_SECRET":          5,
 	}
 )
 
@@ -655,7 +661,8 @@ type OIDCConfig struct {
 	// Where the answer to a login may be sent. The address that a login asks for
 	// has to be one of these byte for byte; only the port of a loopback address of
 	// a native application may differ. http is for loopback addresses of native
-	// applications and for development mode.
+	// applications and for development mode; writ dev takes it for the loopback addresses
+	// of all.
 	RedirectUris []string `protobuf:"bytes,1,rep,name=redirect_uris,json=redirectUris,proto3" json:"redirect_uris,omitempty"`
 	// Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectUris []string `protobuf:"bytes,2,rep,name=post_logout_redirect_uris,json=postLogoutRedirectUris,proto3" json:"post_logout_redirect_uris,omitempty"`
@@ -667,7 +674,7 @@ type OIDCConfig struct {
 	ApplicationType ApplicationType `protobuf:"varint,5,opt,name=application_type,json=applicationType,proto3,enum=writ.app.v3alpha.ApplicationType" json:"application_type,omitempty"`
 	// How the application authenticates. One that begins to use a secret gets it by
 	// RegenerateSecret; one that ceases to loses it;
-	// BASIC when omitted.
+	// SECRET when omitted.
 	AuthMethodType AuthMethodType `protobuf:"varint,6,opt,name=auth_method_type,json=authMethodType,proto3,enum=writ.app.v3alpha.AuthMethodType" json:"auth_method_type,omitempty"`
 	// Allows http addresses everywhere, and * in redirect URIs for a part of a host
 	// label or path segment. Not for production.
@@ -699,8 +706,20 @@ type OIDCConfig struct {
 	// When no application of the instance asked for the algorithm before, its key is
 	// published first: until ten minutes later, or eleven, the instance's signs.
 	IdTokenSignedResponseAlg v3alpha.SignatureAlgorithm `protobuf:"varint,17,opt,name=id_token_signed_response_alg,json=idTokenSignedResponseAlg,proto3,enum=writ.object.v3alpha.SignatureAlgorithm" json:"id_token_signed_response_alg,omitempty"`
-	unknownFields            protoimpl.UnknownFields
-	sizeCache                protoimpl.SizeCache
+	// How long access tokens are good, from one minute to 12 hours; what the settings
+	// of lifetimes say when omitted.
+	AccessTokenLifetime *durationpb.Duration `protobuf:"bytes,30,opt,name=access_token_lifetime,json=accessTokenLifetime,proto3" json:"access_token_lifetime,omitempty"`
+	// How long ID tokens are good, from one minute to 12 hours; what the settings
+	// of lifetimes say when omitted.
+	IdTokenLifetime *durationpb.Duration `protobuf:"bytes,31,opt,name=id_token_lifetime,json=idTokenLifetime,proto3" json:"id_token_lifetime,omitempty"`
+	// How long a refresh token is good while it is not used, from one hour to a year; what the settings
+	// of lifetimes say when omitted.
+	RefreshTokenIdleLifetime *durationpb.Duration `protobuf:"bytes,32,opt,name=refresh_token_idle_lifetime,json=refreshTokenIdleLifetime,proto3" json:"refresh_token_idle_lifetime,omitempty"`
+	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the settings
+	// of lifetimes say when omitted.
+	RefreshTokenLifetime *durationpb.Duration `protobuf:"bytes,33,opt,name=refresh_token_lifetime,json=refreshTokenLifetime,proto3" json:"refresh_token_lifetime,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *OIDCConfig) Reset() {
@@ -838,13 +857,42 @@ func (x *OIDCConfig) GetIdTokenSignedResponseAlg() v3alpha.SignatureAlgorithm {
 	return v3alpha.SignatureAlgorithm(0)
 }
 
+func (x *OIDCConfig) GetAccessTokenLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.AccessTokenLifetime
+	}
+	return nil
+}
+
+func (x *OIDCConfig) GetIdTokenLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.IdTokenLifetime
+	}
+	return nil
+}
+
+func (x *OIDCConfig) GetRefreshTokenIdleLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.RefreshTokenIdleLifetime
+	}
+	return nil
+}
+
+func (x *OIDCConfig) GetRefreshTokenLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.RefreshTokenLifetime
+	}
+	return nil
+}
+
 // PatchOIDCConfig changes the fields that are present.
 type PatchOIDCConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Where the answer to a login may be sent. The address that a login asks for
 	// has to be one of these byte for byte; only the port of a loopback address of
 	// a native application may differ. http is for loopback addresses of native
-	// applications and for development mode.
+	// applications and for development mode; writ dev takes it for the loopback addresses
+	// of all.
 	RedirectUris *RedirectURIs `protobuf:"bytes,1,opt,name=redirect_uris,json=redirectUris,proto3" json:"redirect_uris,omitempty"`
 	// Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectUris *RedirectURIs `protobuf:"bytes,2,opt,name=post_logout_redirect_uris,json=postLogoutRedirectUris,proto3" json:"post_logout_redirect_uris,omitempty"`
@@ -885,8 +933,16 @@ type PatchOIDCConfig struct {
 	// is that of the instance. A key that is new to the instance is published first: until
 	// ten minutes later, or eleven, the instance's signs.
 	IdTokenSignedResponseAlg *v3alpha.SignatureAlgorithm `protobuf:"varint,17,opt,name=id_token_signed_response_alg,json=idTokenSignedResponseAlg,proto3,enum=writ.object.v3alpha.SignatureAlgorithm,oneof" json:"id_token_signed_response_alg,omitempty"`
-	unknownFields            protoimpl.UnknownFields
-	sizeCache                protoimpl.SizeCache
+	// How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say.
+	AccessTokenLifetime *durationpb.Duration `protobuf:"bytes,30,opt,name=access_token_lifetime,json=accessTokenLifetime,proto3" json:"access_token_lifetime,omitempty"`
+	// How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say.
+	IdTokenLifetime *durationpb.Duration `protobuf:"bytes,31,opt,name=id_token_lifetime,json=idTokenLifetime,proto3" json:"id_token_lifetime,omitempty"`
+	// How long a refresh token is good while it is not used, from one hour to a year; no seconds: what the settings say.
+	RefreshTokenIdleLifetime *durationpb.Duration `protobuf:"bytes,32,opt,name=refresh_token_idle_lifetime,json=refreshTokenIdleLifetime,proto3" json:"refresh_token_idle_lifetime,omitempty"`
+	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; no seconds: what the settings say.
+	RefreshTokenLifetime *durationpb.Duration `protobuf:"bytes,33,opt,name=refresh_token_lifetime,json=refreshTokenLifetime,proto3" json:"refresh_token_lifetime,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *PatchOIDCConfig) Reset() {
@@ -1024,10 +1080,39 @@ func (x *PatchOIDCConfig) GetIdTokenSignedResponseAlg() v3alpha.SignatureAlgorit
 	return v3alpha.SignatureAlgorithm(0)
 }
 
+func (x *PatchOIDCConfig) GetAccessTokenLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.AccessTokenLifetime
+	}
+	return nil
+}
+
+func (x *PatchOIDCConfig) GetIdTokenLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.IdTokenLifetime
+	}
+	return nil
+}
+
+func (x *PatchOIDCConfig) GetRefreshTokenIdleLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.RefreshTokenIdleLifetime
+	}
+	return nil
+}
+
+func (x *PatchOIDCConfig) GetRefreshTokenLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.RefreshTokenLifetime
+	}
+	return nil
+}
+
 // APIConfig is how an API authenticates.
 type APIConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// BASIC, which it is when omitted, or PRIVATE_KEY_JWT.
+	// SECRET, which it is when omitted, BASIC or PRIVATE_KEY_JWT. The introspection
+	// endpoint takes a secret in the Authorization header only.
 	AuthMethodType AuthMethodType `protobuf:"varint,1,opt,name=auth_method_type,json=authMethodType,proto3,enum=writ.app.v3alpha.AuthMethodType" json:"auth_method_type,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1073,7 +1158,7 @@ func (x *APIConfig) GetAuthMethodType() AuthMethodType {
 // PatchAPIConfig changes the fields that are present.
 type PatchAPIConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// BASIC or PRIVATE_KEY_JWT.
+	// SECRET, BASIC or PRIVATE_KEY_JWT.
 	AuthMethodType *AuthMethodType `protobuf:"varint,1,opt,name=auth_method_type,json=authMethodType,proto3,enum=writ.app.v3alpha.AuthMethodType,oneof" json:"auth_method_type,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1955,7 +2040,7 @@ type CreateAppResponse struct {
 	Details *v3alpha.Details `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// What the application calls itself at the endpoints of OpenID Connect.
 	ClientId string `protobuf:"bytes,2,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
-	// The client secret, for BASIC and POST only. It is never shown again.
+	// The client secret, for SECRET, BASIC and POST only. It is never shown again.
 	ClientSecret  string `protobuf:"bytes,3,opt,name=client_secret,json=clientSecret,proto3" json:"client_secret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3379,7 +3464,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x04oidc\x18\x02 \x01(\v2!.writ.app.v3alpha.PatchOIDCConfigH\x00R\x04oidc\x124\n" +
 	"\x03api\x18\x03 \x01(\v2 .writ.app.v3alpha.PatchAPIConfigH\x00R\x03api:\b\xf2\xc7\x18\x04appsB\b\n" +
 	"\x06configB\a\n" +
-	"\x05_name\"\xb7\t\n" +
+	"\x05_name\"\xd1\f\n" +
 	"\n" +
 	"OIDCConfig\x12[\n" +
 	"\rredirect_uris\x18\x01 \x03(\tB6\xbaH3\x92\x010\x10d\x18\x01\"*r(\x10\x01\x18\xd0\x0f\x92\x02 https://app.example.com/callbackR\fredirectUris\x12p\n" +
@@ -3402,8 +3487,11 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"J\x02\b\x01\"\x02\b\x052\x00R\tclockSkew\x12\\\n" +
 	"\x12additional_origins\x18\r \x03(\tB-\xbaH*\x92\x01'\x10d\x18\x01\"!r\x1f\x10\x01\x18\xd0\x0f\x92\x02\x17https://app.example.comR\x11additionalOrigins\x12$\n" +
 	"\x0eplain_jwt_type\x18\x10 \x01(\bR\fplainJwtType\x12q\n" +
-	"\x1cid_token_signed_response_alg\x18\x11 \x01(\x0e2'.writ.object.v3alpha.SignatureAlgorithmB\b\xbaH\x05\x82\x01\x02\x10\x01R\x18idTokenSignedResponseAlg\"\xf3\n" +
-	"\n" +
+	"\x1cid_token_signed_response_alg\x18\x11 \x01(\x0e2'.writ.object.v3alpha.SignatureAlgorithmB\b\xbaH\x05\x82\x01\x02\x10\x01R\x18idTokenSignedResponseAlg\x12b\n" +
+	"\x15access_token_lifetime\x18\x1e \x01(\v2\x19.google.protobuf.DurationB\x13\xbaH\x10\xaa\x01\rJ\x03\b\x84\a\"\x04\b\xc0\xd1\x022\x00R\x13accessTokenLifetime\x12Z\n" +
+	"\x11id_token_lifetime\x18\x1f \x01(\v2\x19.google.protobuf.DurationB\x13\xbaH\x10\xaa\x01\rJ\x03\b\x84\a\"\x04\b\xc0\xd1\x022\x00R\x0fidTokenLifetime\x12o\n" +
+	"\x1brefresh_token_idle_lifetime\x18  \x01(\v2\x19.google.protobuf.DurationB\x15\xbaH\x12\xaa\x01\x0fJ\x04\b\x80\xf5$\"\x05\b\x80\xe7\x84\x0f2\x00R\x18refreshTokenIdleLifetime\x12g\n" +
+	"\x16refresh_token_lifetime\x18! \x01(\v2\x19.google.protobuf.DurationB\x16\xbaH\x13\xaa\x01\x10J\x05\b\x80\x9a\x9e\x01\"\x05\b\x80\xb5\x8e-2\x00R\x14refreshTokenLifetime\"\x8d\x0e\n" +
 	"\x0fPatchOIDCConfig\x12C\n" +
 	"\rredirect_uris\x18\x01 \x01(\v2\x1e.writ.app.v3alpha.RedirectURIsR\fredirectUris\x12Y\n" +
 	"\x19post_logout_redirect_uris\x18\x02 \x01(\v2\x1e.writ.app.v3alpha.RedirectURIsR\x16postLogoutRedirectUris\x12F\n" +
@@ -3426,7 +3514,11 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"J\x02\b\x01\"\x02\b\x052\x00R\tclockSkew\x12H\n" +
 	"\x12additional_origins\x18\r \x01(\v2\x19.writ.app.v3alpha.OriginsR\x11additionalOrigins\x12)\n" +
 	"\x0eplain_jwt_type\x18\x10 \x01(\bH\aR\fplainJwtType\x88\x01\x01\x12v\n" +
-	"\x1cid_token_signed_response_alg\x18\x11 \x01(\x0e2'.writ.object.v3alpha.SignatureAlgorithmB\b\xbaH\x05\x82\x01\x02\x10\x01H\bR\x18idTokenSignedResponseAlg\x88\x01\x01:\b\xf2\xc7\x18\x04appsB\x13\n" +
+	"\x1cid_token_signed_response_alg\x18\x11 \x01(\x0e2'.writ.object.v3alpha.SignatureAlgorithmB\b\xbaH\x05\x82\x01\x02\x10\x01H\bR\x18idTokenSignedResponseAlg\x88\x01\x01\x12b\n" +
+	"\x15access_token_lifetime\x18\x1e \x01(\v2\x19.google.protobuf.DurationB\x13\xbaH\x10\xaa\x01\rJ\x03\b\x84\a\"\x04\b\xc0\xd1\x022\x00R\x13accessTokenLifetime\x12Z\n" +
+	"\x11id_token_lifetime\x18\x1f \x01(\v2\x19.google.protobuf.DurationB\x13\xbaH\x10\xaa\x01\rJ\x03\b\x84\a\"\x04\b\xc0\xd1\x022\x00R\x0fidTokenLifetime\x12o\n" +
+	"\x1brefresh_token_idle_lifetime\x18  \x01(\v2\x19.google.protobuf.DurationB\x15\xbaH\x12\xaa\x01\x0fJ\x04\b\x80\xf5$\"\x05\b\x80\xe7\x84\x0f2\x00R\x18refreshTokenIdleLifetime\x12g\n" +
+	"\x16refresh_token_lifetime\x18! \x01(\v2\x19.google.protobuf.DurationB\x16\xbaH\x13\xaa\x01\x10J\x05\b\x80\x9a\x9e\x01\"\x05\b\x80\xb5\x8e-2\x00R\x14refreshTokenLifetime:\b\xf2\xc7\x18\x04appsB\x13\n" +
 	"\x11_application_typeB\x13\n" +
 	"\x11_auth_method_typeB\x13\n" +
 	"\x11_development_modeB\x14\n" +
@@ -3435,12 +3527,11 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x18_id_token_role_assertionB\x1e\n" +
 	"\x1c_id_token_userinfo_assertionB\x11\n" +
 	"\x0f_plain_jwt_typeB\x1f\n" +
-	"\x1d_id_token_signed_response_alg\"e\n" +
-	"\tAPIConfig\x12X\n" +
-	"\x10auth_method_type\x18\x01 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeB\f\xbaH\t\x82\x01\x06\x18\x00\x18\x01\x18\x04R\x0eauthMethodType\"\x8c\x01\n" +
-	"\x0ePatchAPIConfig\x12[\n" +
-	"\x10auth_method_type\x18\x01 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeB\n" +
-	"\xbaH\a\x82\x01\x04\x18\x01\x18\x04H\x00R\x0eauthMethodType\x88\x01\x01:\b\xf2\xc7\x18\x04appsB\x13\n" +
+	"\x1d_id_token_signed_response_alg\"g\n" +
+	"\tAPIConfig\x12Z\n" +
+	"\x10auth_method_type\x18\x01 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeB\x0e\xbaH\v\x82\x01\b\x18\x00\x18\x01\x18\x04\x18\x05R\x0eauthMethodType\"\x8e\x01\n" +
+	"\x0ePatchAPIConfig\x12]\n" +
+	"\x10auth_method_type\x18\x01 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeB\f\xbaH\t\x82\x01\x06\x18\x01\x18\x04\x18\x05H\x00R\x0eauthMethodType\x88\x01\x01:\b\xf2\xc7\x18\x04appsB\x13\n" +
 	"\x11_auth_method_type\"Z\n" +
 	"\fRedirectURIs\x12J\n" +
 	"\x04uris\x18\x01 \x03(\tB6\xbaH3\x92\x010\x10d\x18\x01\"*r(\x10\x01\x18\xd0\x0f\x92\x02 https://app.example.com/callbackR\x04uris\"R\n" +
@@ -3599,13 +3690,14 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x1cAPPLICATION_TYPE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14APPLICATION_TYPE_WEB\x10\x01\x12\x1f\n" +
 	"\x1bAPPLICATION_TYPE_USER_AGENT\x10\x02\x12\x1b\n" +
-	"\x17APPLICATION_TYPE_NATIVE\x10\x03*\xaa\x01\n" +
+	"\x17APPLICATION_TYPE_NATIVE\x10\x03*\xc7\x01\n" +
 	"\x0eAuthMethodType\x12 \n" +
 	"\x1cAUTH_METHOD_TYPE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16AUTH_METHOD_TYPE_BASIC\x10\x01\x12\x19\n" +
 	"\x15AUTH_METHOD_TYPE_POST\x10\x02\x12\x19\n" +
 	"\x15AUTH_METHOD_TYPE_NONE\x10\x03\x12$\n" +
-	" AUTH_METHOD_TYPE_PRIVATE_KEY_JWT\x10\x04*H\n" +
+	" AUTH_METHOD_TYPE_PRIVATE_KEY_JWT\x10\x04\x12\x1b\n" +
+	"\x17AUTH_METHOD_TYPE_SECRET\x10\x05*H\n" +
 	"\aAppType\x12\x18\n" +
 	"\x14APP_TYPE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rAPP_TYPE_OIDC\x10\x01\x12\x10\n" +
@@ -3735,97 +3827,105 @@ var file_writ_app_v3alpha_app_service_proto_depIdxs = []int32{
 	51, // 8: writ.app.v3alpha.OIDCConfig.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
 	52, // 9: writ.app.v3alpha.OIDCConfig.clock_skew:type_name -> google.protobuf.Duration
 	53, // 10: writ.app.v3alpha.OIDCConfig.id_token_signed_response_alg:type_name -> writ.object.v3alpha.SignatureAlgorithm
-	13, // 11: writ.app.v3alpha.PatchOIDCConfig.redirect_uris:type_name -> writ.app.v3alpha.RedirectURIs
-	13, // 12: writ.app.v3alpha.PatchOIDCConfig.post_logout_redirect_uris:type_name -> writ.app.v3alpha.RedirectURIs
-	15, // 13: writ.app.v3alpha.PatchOIDCConfig.response_types:type_name -> writ.app.v3alpha.ResponseTypes
-	16, // 14: writ.app.v3alpha.PatchOIDCConfig.grant_types:type_name -> writ.app.v3alpha.GrantTypes
-	2,  // 15: writ.app.v3alpha.PatchOIDCConfig.application_type:type_name -> writ.app.v3alpha.ApplicationType
-	3,  // 16: writ.app.v3alpha.PatchOIDCConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	51, // 17: writ.app.v3alpha.PatchOIDCConfig.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
-	52, // 18: writ.app.v3alpha.PatchOIDCConfig.clock_skew:type_name -> google.protobuf.Duration
-	14, // 19: writ.app.v3alpha.PatchOIDCConfig.additional_origins:type_name -> writ.app.v3alpha.Origins
-	53, // 20: writ.app.v3alpha.PatchOIDCConfig.id_token_signed_response_alg:type_name -> writ.object.v3alpha.SignatureAlgorithm
-	3,  // 21: writ.app.v3alpha.APIConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	3,  // 22: writ.app.v3alpha.PatchAPIConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	0,  // 23: writ.app.v3alpha.ResponseTypes.types:type_name -> writ.app.v3alpha.ResponseType
-	1,  // 24: writ.app.v3alpha.GrantTypes.types:type_name -> writ.app.v3alpha.GrantType
-	54, // 25: writ.app.v3alpha.GetApp.details:type_name -> writ.object.v3alpha.Details
-	55, // 26: writ.app.v3alpha.GetApp.state:type_name -> writ.object.v3alpha.EffectiveState
-	9,  // 27: writ.app.v3alpha.GetApp.oidc:type_name -> writ.app.v3alpha.OIDCConfig
-	11, // 28: writ.app.v3alpha.GetApp.api:type_name -> writ.app.v3alpha.APIConfig
-	18, // 29: writ.app.v3alpha.GetApp.compliance_problems:type_name -> writ.app.v3alpha.ComplianceProblem
-	4,  // 30: writ.app.v3alpha.AppTypeFilter.type:type_name -> writ.app.v3alpha.AppType
-	52, // 31: writ.app.v3alpha.SecretRotation.overlap:type_name -> google.protobuf.Duration
-	56, // 32: writ.app.v3alpha.AppKey.expiration_date:type_name -> google.protobuf.Timestamp
-	54, // 33: writ.app.v3alpha.GetAppKey.details:type_name -> writ.object.v3alpha.Details
-	56, // 34: writ.app.v3alpha.GetAppKey.expiration_date:type_name -> google.protobuf.Timestamp
-	57, // 35: writ.app.v3alpha.AppSearchFilter.name:type_name -> writ.object.v3alpha.NameFilter
-	58, // 36: writ.app.v3alpha.AppSearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
-	59, // 37: writ.app.v3alpha.AppSearchFilter.project_id:type_name -> writ.object.v3alpha.IDFilter
-	59, // 38: writ.app.v3alpha.AppSearchFilter.client_id:type_name -> writ.object.v3alpha.IDFilter
-	60, // 39: writ.app.v3alpha.AppSearchFilter.state:type_name -> writ.object.v3alpha.StateFilter
-	19, // 40: writ.app.v3alpha.AppSearchFilter.type:type_name -> writ.app.v3alpha.AppTypeFilter
-	7,  // 41: writ.app.v3alpha.CreateAppRequest.app:type_name -> writ.app.v3alpha.App
-	54, // 42: writ.app.v3alpha.CreateAppResponse.details:type_name -> writ.object.v3alpha.Details
-	8,  // 43: writ.app.v3alpha.PatchAppRequest.app:type_name -> writ.app.v3alpha.PatchApp
-	54, // 44: writ.app.v3alpha.PatchAppResponse.details:type_name -> writ.object.v3alpha.Details
-	54, // 45: writ.app.v3alpha.DeleteAppResponse.details:type_name -> writ.object.v3alpha.Details
-	17, // 46: writ.app.v3alpha.GetAppResponse.app:type_name -> writ.app.v3alpha.GetApp
-	61, // 47: writ.app.v3alpha.SearchAppsRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
-	62, // 48: writ.app.v3alpha.SearchAppsRequest.query:type_name -> writ.object.v3alpha.ListQuery
-	5,  // 49: writ.app.v3alpha.SearchAppsRequest.sorting_column:type_name -> writ.app.v3alpha.AppFieldName
-	23, // 50: writ.app.v3alpha.SearchAppsRequest.filters:type_name -> writ.app.v3alpha.AppSearchFilter
-	63, // 51: writ.app.v3alpha.SearchAppsResponse.details:type_name -> writ.object.v3alpha.ListDetails
-	5,  // 52: writ.app.v3alpha.SearchAppsResponse.sorting_column:type_name -> writ.app.v3alpha.AppFieldName
-	17, // 53: writ.app.v3alpha.SearchAppsResponse.result:type_name -> writ.app.v3alpha.GetApp
-	54, // 54: writ.app.v3alpha.ActivateAppResponse.details:type_name -> writ.object.v3alpha.Details
-	54, // 55: writ.app.v3alpha.DeactivateAppResponse.details:type_name -> writ.object.v3alpha.Details
-	54, // 56: writ.app.v3alpha.TrustAppResponse.details:type_name -> writ.object.v3alpha.Details
-	54, // 57: writ.app.v3alpha.DistrustAppResponse.details:type_name -> writ.object.v3alpha.Details
-	20, // 58: writ.app.v3alpha.RegenerateSecretRequest.rotation:type_name -> writ.app.v3alpha.SecretRotation
-	54, // 59: writ.app.v3alpha.RegenerateSecretResponse.details:type_name -> writ.object.v3alpha.Details
-	21, // 60: writ.app.v3alpha.CreateAppKeyRequest.key:type_name -> writ.app.v3alpha.AppKey
-	54, // 61: writ.app.v3alpha.CreateAppKeyResponse.details:type_name -> writ.object.v3alpha.Details
-	54, // 62: writ.app.v3alpha.DeleteAppKeyResponse.details:type_name -> writ.object.v3alpha.Details
-	62, // 63: writ.app.v3alpha.SearchAppKeysRequest.query:type_name -> writ.object.v3alpha.ListQuery
-	6,  // 64: writ.app.v3alpha.SearchAppKeysRequest.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
-	50, // 65: writ.app.v3alpha.SearchAppKeysRequest.filters:type_name -> writ.app.v3alpha.AppKeySearchFilter
-	63, // 66: writ.app.v3alpha.SearchAppKeysResponse.details:type_name -> writ.object.v3alpha.ListDetails
-	6,  // 67: writ.app.v3alpha.SearchAppKeysResponse.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
-	22, // 68: writ.app.v3alpha.SearchAppKeysResponse.result:type_name -> writ.app.v3alpha.GetAppKey
-	58, // 69: writ.app.v3alpha.AppKeySearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
-	64, // 70: writ.app.v3alpha.AppKeySearchFilter.expiration_date:type_name -> writ.object.v3alpha.TimestampFilter
-	24, // 71: writ.app.v3alpha.ServiceApps.CreateApp:input_type -> writ.app.v3alpha.CreateAppRequest
-	26, // 72: writ.app.v3alpha.ServiceApps.PatchApp:input_type -> writ.app.v3alpha.PatchAppRequest
-	28, // 73: writ.app.v3alpha.ServiceApps.DeleteApp:input_type -> writ.app.v3alpha.DeleteAppRequest
-	30, // 74: writ.app.v3alpha.ServiceApps.GetApp:input_type -> writ.app.v3alpha.GetAppRequest
-	32, // 75: writ.app.v3alpha.ServiceApps.SearchApps:input_type -> writ.app.v3alpha.SearchAppsRequest
-	34, // 76: writ.app.v3alpha.ServiceApps.ActivateApp:input_type -> writ.app.v3alpha.ActivateAppRequest
-	36, // 77: writ.app.v3alpha.ServiceApps.DeactivateApp:input_type -> writ.app.v3alpha.DeactivateAppRequest
-	38, // 78: writ.app.v3alpha.ServiceApps.TrustApp:input_type -> writ.app.v3alpha.TrustAppRequest
-	40, // 79: writ.app.v3alpha.ServiceApps.DistrustApp:input_type -> writ.app.v3alpha.DistrustAppRequest
-	42, // 80: writ.app.v3alpha.ServiceApps.RegenerateSecret:input_type -> writ.app.v3alpha.RegenerateSecretRequest
-	44, // 81: writ.app.v3alpha.ServiceApps.CreateAppKey:input_type -> writ.app.v3alpha.CreateAppKeyRequest
-	46, // 82: writ.app.v3alpha.ServiceApps.DeleteAppKey:input_type -> writ.app.v3alpha.DeleteAppKeyRequest
-	48, // 83: writ.app.v3alpha.ServiceApps.SearchAppKeys:input_type -> writ.app.v3alpha.SearchAppKeysRequest
-	25, // 84: writ.app.v3alpha.ServiceApps.CreateApp:output_type -> writ.app.v3alpha.CreateAppResponse
-	27, // 85: writ.app.v3alpha.ServiceApps.PatchApp:output_type -> writ.app.v3alpha.PatchAppResponse
-	29, // 86: writ.app.v3alpha.ServiceApps.DeleteApp:output_type -> writ.app.v3alpha.DeleteAppResponse
-	31, // 87: writ.app.v3alpha.ServiceApps.GetApp:output_type -> writ.app.v3alpha.GetAppResponse
-	33, // 88: writ.app.v3alpha.ServiceApps.SearchApps:output_type -> writ.app.v3alpha.SearchAppsResponse
-	35, // 89: writ.app.v3alpha.ServiceApps.ActivateApp:output_type -> writ.app.v3alpha.ActivateAppResponse
-	37, // 90: writ.app.v3alpha.ServiceApps.DeactivateApp:output_type -> writ.app.v3alpha.DeactivateAppResponse
-	39, // 91: writ.app.v3alpha.ServiceApps.TrustApp:output_type -> writ.app.v3alpha.TrustAppResponse
-	41, // 92: writ.app.v3alpha.ServiceApps.DistrustApp:output_type -> writ.app.v3alpha.DistrustAppResponse
-	43, // 93: writ.app.v3alpha.ServiceApps.RegenerateSecret:output_type -> writ.app.v3alpha.RegenerateSecretResponse
-	45, // 94: writ.app.v3alpha.ServiceApps.CreateAppKey:output_type -> writ.app.v3alpha.CreateAppKeyResponse
-	47, // 95: writ.app.v3alpha.ServiceApps.DeleteAppKey:output_type -> writ.app.v3alpha.DeleteAppKeyResponse
-	49, // 96: writ.app.v3alpha.ServiceApps.SearchAppKeys:output_type -> writ.app.v3alpha.SearchAppKeysResponse
-	84, // [84:97] is the sub-list for method output_type
-	71, // [71:84] is the sub-list for method input_type
-	71, // [71:71] is the sub-list for extension type_name
-	71, // [71:71] is the sub-list for extension extendee
-	0,  // [0:71] is the sub-list for field type_name
+	52, // 11: writ.app.v3alpha.OIDCConfig.access_token_lifetime:type_name -> google.protobuf.Duration
+	52, // 12: writ.app.v3alpha.OIDCConfig.id_token_lifetime:type_name -> google.protobuf.Duration
+	52, // 13: writ.app.v3alpha.OIDCConfig.refresh_token_idle_lifetime:type_name -> google.protobuf.Duration
+	52, // 14: writ.app.v3alpha.OIDCConfig.refresh_token_lifetime:type_name -> google.protobuf.Duration
+	13, // 15: writ.app.v3alpha.PatchOIDCConfig.redirect_uris:type_name -> writ.app.v3alpha.RedirectURIs
+	13, // 16: writ.app.v3alpha.PatchOIDCConfig.post_logout_redirect_uris:type_name -> writ.app.v3alpha.RedirectURIs
+	15, // 17: writ.app.v3alpha.PatchOIDCConfig.response_types:type_name -> writ.app.v3alpha.ResponseTypes
+	16, // 18: writ.app.v3alpha.PatchOIDCConfig.grant_types:type_name -> writ.app.v3alpha.GrantTypes
+	2,  // 19: writ.app.v3alpha.PatchOIDCConfig.application_type:type_name -> writ.app.v3alpha.ApplicationType
+	3,  // 20: writ.app.v3alpha.PatchOIDCConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
+	51, // 21: writ.app.v3alpha.PatchOIDCConfig.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
+	52, // 22: writ.app.v3alpha.PatchOIDCConfig.clock_skew:type_name -> google.protobuf.Duration
+	14, // 23: writ.app.v3alpha.PatchOIDCConfig.additional_origins:type_name -> writ.app.v3alpha.Origins
+	53, // 24: writ.app.v3alpha.PatchOIDCConfig.id_token_signed_response_alg:type_name -> writ.object.v3alpha.SignatureAlgorithm
+	52, // 25: writ.app.v3alpha.PatchOIDCConfig.access_token_lifetime:type_name -> google.protobuf.Duration
+	52, // 26: writ.app.v3alpha.PatchOIDCConfig.id_token_lifetime:type_name -> google.protobuf.Duration
+	52, // 27: writ.app.v3alpha.PatchOIDCConfig.refresh_token_idle_lifetime:type_name -> google.protobuf.Duration
+	52, // 28: writ.app.v3alpha.PatchOIDCConfig.refresh_token_lifetime:type_name -> google.protobuf.Duration
+	3,  // 29: writ.app.v3alpha.APIConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
+	3,  // 30: writ.app.v3alpha.PatchAPIConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
+	0,  // 31: writ.app.v3alpha.ResponseTypes.types:type_name -> writ.app.v3alpha.ResponseType
+	1,  // 32: writ.app.v3alpha.GrantTypes.types:type_name -> writ.app.v3alpha.GrantType
+	54, // 33: writ.app.v3alpha.GetApp.details:type_name -> writ.object.v3alpha.Details
+	55, // 34: writ.app.v3alpha.GetApp.state:type_name -> writ.object.v3alpha.EffectiveState
+	9,  // 35: writ.app.v3alpha.GetApp.oidc:type_name -> writ.app.v3alpha.OIDCConfig
+	11, // 36: writ.app.v3alpha.GetApp.api:type_name -> writ.app.v3alpha.APIConfig
+	18, // 37: writ.app.v3alpha.GetApp.compliance_problems:type_name -> writ.app.v3alpha.ComplianceProblem
+	4,  // 38: writ.app.v3alpha.AppTypeFilter.type:type_name -> writ.app.v3alpha.AppType
+	52, // 39: writ.app.v3alpha.SecretRotation.overlap:type_name -> google.protobuf.Duration
+	56, // 40: writ.app.v3alpha.AppKey.expiration_date:type_name -> google.protobuf.Timestamp
+	54, // 41: writ.app.v3alpha.GetAppKey.details:type_name -> writ.object.v3alpha.Details
+	56, // 42: writ.app.v3alpha.GetAppKey.expiration_date:type_name -> google.protobuf.Timestamp
+	57, // 43: writ.app.v3alpha.AppSearchFilter.name:type_name -> writ.object.v3alpha.NameFilter
+	58, // 44: writ.app.v3alpha.AppSearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
+	59, // 45: writ.app.v3alpha.AppSearchFilter.project_id:type_name -> writ.object.v3alpha.IDFilter
+	59, // 46: writ.app.v3alpha.AppSearchFilter.client_id:type_name -> writ.object.v3alpha.IDFilter
+	60, // 47: writ.app.v3alpha.AppSearchFilter.state:type_name -> writ.object.v3alpha.StateFilter
+	19, // 48: writ.app.v3alpha.AppSearchFilter.type:type_name -> writ.app.v3alpha.AppTypeFilter
+	7,  // 49: writ.app.v3alpha.CreateAppRequest.app:type_name -> writ.app.v3alpha.App
+	54, // 50: writ.app.v3alpha.CreateAppResponse.details:type_name -> writ.object.v3alpha.Details
+	8,  // 51: writ.app.v3alpha.PatchAppRequest.app:type_name -> writ.app.v3alpha.PatchApp
+	54, // 52: writ.app.v3alpha.PatchAppResponse.details:type_name -> writ.object.v3alpha.Details
+	54, // 53: writ.app.v3alpha.DeleteAppResponse.details:type_name -> writ.object.v3alpha.Details
+	17, // 54: writ.app.v3alpha.GetAppResponse.app:type_name -> writ.app.v3alpha.GetApp
+	61, // 55: writ.app.v3alpha.SearchAppsRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
+	62, // 56: writ.app.v3alpha.SearchAppsRequest.query:type_name -> writ.object.v3alpha.ListQuery
+	5,  // 57: writ.app.v3alpha.SearchAppsRequest.sorting_column:type_name -> writ.app.v3alpha.AppFieldName
+	23, // 58: writ.app.v3alpha.SearchAppsRequest.filters:type_name -> writ.app.v3alpha.AppSearchFilter
+	63, // 59: writ.app.v3alpha.SearchAppsResponse.details:type_name -> writ.object.v3alpha.ListDetails
+	5,  // 60: writ.app.v3alpha.SearchAppsResponse.sorting_column:type_name -> writ.app.v3alpha.AppFieldName
+	17, // 61: writ.app.v3alpha.SearchAppsResponse.result:type_name -> writ.app.v3alpha.GetApp
+	54, // 62: writ.app.v3alpha.ActivateAppResponse.details:type_name -> writ.object.v3alpha.Details
+	54, // 63: writ.app.v3alpha.DeactivateAppResponse.details:type_name -> writ.object.v3alpha.Details
+	54, // 64: writ.app.v3alpha.TrustAppResponse.details:type_name -> writ.object.v3alpha.Details
+	54, // 65: writ.app.v3alpha.DistrustAppResponse.details:type_name -> writ.object.v3alpha.Details
+	20, // 66: writ.app.v3alpha.RegenerateSecretRequest.rotation:type_name -> writ.app.v3alpha.SecretRotation
+	54, // 67: writ.app.v3alpha.RegenerateSecretResponse.details:type_name -> writ.object.v3alpha.Details
+	21, // 68: writ.app.v3alpha.CreateAppKeyRequest.key:type_name -> writ.app.v3alpha.AppKey
+	54, // 69: writ.app.v3alpha.CreateAppKeyResponse.details:type_name -> writ.object.v3alpha.Details
+	54, // 70: writ.app.v3alpha.DeleteAppKeyResponse.details:type_name -> writ.object.v3alpha.Details
+	62, // 71: writ.app.v3alpha.SearchAppKeysRequest.query:type_name -> writ.object.v3alpha.ListQuery
+	6,  // 72: writ.app.v3alpha.SearchAppKeysRequest.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
+	50, // 73: writ.app.v3alpha.SearchAppKeysRequest.filters:type_name -> writ.app.v3alpha.AppKeySearchFilter
+	63, // 74: writ.app.v3alpha.SearchAppKeysResponse.details:type_name -> writ.object.v3alpha.ListDetails
+	6,  // 75: writ.app.v3alpha.SearchAppKeysResponse.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
+	22, // 76: writ.app.v3alpha.SearchAppKeysResponse.result:type_name -> writ.app.v3alpha.GetAppKey
+	58, // 77: writ.app.v3alpha.AppKeySearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
+	64, // 78: writ.app.v3alpha.AppKeySearchFilter.expiration_date:type_name -> writ.object.v3alpha.TimestampFilter
+	24, // 79: writ.app.v3alpha.ServiceApps.CreateApp:input_type -> writ.app.v3alpha.CreateAppRequest
+	26, // 80: writ.app.v3alpha.ServiceApps.PatchApp:input_type -> writ.app.v3alpha.PatchAppRequest
+	28, // 81: writ.app.v3alpha.ServiceApps.DeleteApp:input_type -> writ.app.v3alpha.DeleteAppRequest
+	30, // 82: writ.app.v3alpha.ServiceApps.GetApp:input_type -> writ.app.v3alpha.GetAppRequest
+	32, // 83: writ.app.v3alpha.ServiceApps.SearchApps:input_type -> writ.app.v3alpha.SearchAppsRequest
+	34, // 84: writ.app.v3alpha.ServiceApps.ActivateApp:input_type -> writ.app.v3alpha.ActivateAppRequest
+	36, // 85: writ.app.v3alpha.ServiceApps.DeactivateApp:input_type -> writ.app.v3alpha.DeactivateAppRequest
+	38, // 86: writ.app.v3alpha.ServiceApps.TrustApp:input_type -> writ.app.v3alpha.TrustAppRequest
+	40, // 87: writ.app.v3alpha.ServiceApps.DistrustApp:input_type -> writ.app.v3alpha.DistrustAppRequest
+	42, // 88: writ.app.v3alpha.ServiceApps.RegenerateSecret:input_type -> writ.app.v3alpha.RegenerateSecretRequest
+	44, // 89: writ.app.v3alpha.ServiceApps.CreateAppKey:input_type -> writ.app.v3alpha.CreateAppKeyRequest
+	46, // 90: writ.app.v3alpha.ServiceApps.DeleteAppKey:input_type -> writ.app.v3alpha.DeleteAppKeyRequest
+	48, // 91: writ.app.v3alpha.ServiceApps.SearchAppKeys:input_type -> writ.app.v3alpha.SearchAppKeysRequest
+	25, // 92: writ.app.v3alpha.ServiceApps.CreateApp:output_type -> writ.app.v3alpha.CreateAppResponse
+	27, // 93: writ.app.v3alpha.ServiceApps.PatchApp:output_type -> writ.app.v3alpha.PatchAppResponse
+	29, // 94: writ.app.v3alpha.ServiceApps.DeleteApp:output_type -> writ.app.v3alpha.DeleteAppResponse
+	31, // 95: writ.app.v3alpha.ServiceApps.GetApp:output_type -> writ.app.v3alpha.GetAppResponse
+	33, // 96: writ.app.v3alpha.ServiceApps.SearchApps:output_type -> writ.app.v3alpha.SearchAppsResponse
+	35, // 97: writ.app.v3alpha.ServiceApps.ActivateApp:output_type -> writ.app.v3alpha.ActivateAppResponse
+	37, // 98: writ.app.v3alpha.ServiceApps.DeactivateApp:output_type -> writ.app.v3alpha.DeactivateAppResponse
+	39, // 99: writ.app.v3alpha.ServiceApps.TrustApp:output_type -> writ.app.v3alpha.TrustAppResponse
+	41, // 100: writ.app.v3alpha.ServiceApps.DistrustApp:output_type -> writ.app.v3alpha.DistrustAppResponse
+	43, // 101: writ.app.v3alpha.ServiceApps.RegenerateSecret:output_type -> writ.app.v3alpha.RegenerateSecretResponse
+	45, // 102: writ.app.v3alpha.ServiceApps.CreateAppKey:output_type -> writ.app.v3alpha.CreateAppKeyResponse
+	47, // 103: writ.app.v3alpha.ServiceApps.DeleteAppKey:output_type -> writ.app.v3alpha.DeleteAppKeyResponse
+	49, // 104: writ.app.v3alpha.ServiceApps.SearchAppKeys:output_type -> writ.app.v3alpha.SearchAppKeysResponse
+	92, // [92:105] is the sub-list for method output_type
+	79, // [79:92] is the sub-list for method input_type
+	79, // [79:79] is the sub-list for extension type_name
+	79, // [79:79] is the sub-list for extension extendee
+	0,  // [0:79] is the sub-list for field type_name
 }
 
 func init() { file_writ_app_v3alpha_app_service_proto_init() }

@@ -520,6 +520,26 @@ func (m *OIDCConfig) AppendJSON(b []byte) []byte {
 	b = append(b, "\"idTokenSignedResponseAlg\":"...)
 	b = wire.AppendEnum(b, m.GetIdTokenSignedResponseAlg(), v3alpha.SignatureAlgorithm_name)
 	b = append(b, ',')
+	if v := m.GetAccessTokenLifetime(); v != nil {
+		b = append(b, "\"accessTokenLifetime\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
+	if v := m.GetIdTokenLifetime(); v != nil {
+		b = append(b, "\"idTokenLifetime\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
+	if v := m.GetRefreshTokenIdleLifetime(); v != nil {
+		b = append(b, "\"refreshTokenIdleLifetime\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
+	if v := m.GetRefreshTokenLifetime(); v != nil {
+		b = append(b, "\"refreshTokenLifetime\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -585,6 +605,18 @@ func (m *OIDCConfig) ReadJSON(r *wire.Reader) {
 		case "idTokenSignedResponseAlg", "id_token_signed_response_alg":
 			o.Once(14)
 			m.IdTokenSignedResponseAlg = v3alpha.SignatureAlgorithm(r.Enum("SignatureAlgorithm", v3alpha.SignatureAlgorithm_value))
+		case "accessTokenLifetime", "access_token_lifetime":
+			o.Once(15)
+			m.AccessTokenLifetime = r.Duration()
+		case "idTokenLifetime", "id_token_lifetime":
+			o.Once(16)
+			m.IdTokenLifetime = r.Duration()
+		case "refreshTokenIdleLifetime", "refresh_token_idle_lifetime":
+			o.Once(17)
+			m.RefreshTokenIdleLifetime = r.Duration()
+		case "refreshTokenLifetime", "refresh_token_lifetime":
+			o.Once(18)
+			m.RefreshTokenLifetime = r.Duration()
 		default:
 			o.Unknown()
 		}
@@ -671,6 +703,26 @@ func (m *PatchOIDCConfig) AppendJSON(b []byte) []byte {
 		b = wire.AppendEnum(b, m.GetIdTokenSignedResponseAlg(), v3alpha.SignatureAlgorithm_name)
 		b = append(b, ',')
 	}
+	if v := m.GetAccessTokenLifetime(); v != nil {
+		b = append(b, "\"accessTokenLifetime\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
+	if v := m.GetIdTokenLifetime(); v != nil {
+		b = append(b, "\"idTokenLifetime\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
+	if v := m.GetRefreshTokenIdleLifetime(); v != nil {
+		b = append(b, "\"refreshTokenIdleLifetime\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
+	if v := m.GetRefreshTokenLifetime(); v != nil {
+		b = append(b, "\"refreshTokenLifetime\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -726,6 +778,18 @@ func (m *PatchOIDCConfig) ReadJSON(r *wire.Reader) {
 		case "idTokenSignedResponseAlg", "id_token_signed_response_alg":
 			o.Once(14)
 			m.IdTokenSignedResponseAlg = new(v3alpha.SignatureAlgorithm(r.Enum("SignatureAlgorithm", v3alpha.SignatureAlgorithm_value)))
+		case "accessTokenLifetime", "access_token_lifetime":
+			o.Once(15)
+			m.AccessTokenLifetime = r.Duration()
+		case "idTokenLifetime", "id_token_lifetime":
+			o.Once(16)
+			m.IdTokenLifetime = r.Duration()
+		case "refreshTokenIdleLifetime", "refresh_token_idle_lifetime":
+			o.Once(17)
+			m.RefreshTokenIdleLifetime = r.Duration()
+		case "refreshTokenLifetime", "refresh_token_lifetime":
+			o.Once(18)
+			m.RefreshTokenLifetime = r.Duration()
 		default:
 			o.Unknown()
 		}

@@ -392,8 +392,16 @@ type ApplicationOIDCConfigAdded struct {
 	PlainJwtType bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3" json:"plain_jwt_type,omitempty"`
 	// What ID tokens, and access tokens in the form JWT, are signed with.
 	IdTokenSignedResponseAlg v3alpha1.SignatureAlgorithm `protobuf:"varint,17,opt,name=id_token_signed_response_alg,json=idTokenSignedResponseAlg,proto3,enum=writ.object.v3alpha.SignatureAlgorithm" json:"id_token_signed_response_alg,omitempty"`
-	unknownFields            protoimpl.UnknownFields
-	sizeCache                protoimpl.SizeCache
+	// How long access tokens are good.
+	AccessTokenLifetime *durationpb.Duration `protobuf:"bytes,30,opt,name=access_token_lifetime,json=accessTokenLifetime,proto3" json:"access_token_lifetime,omitempty"`
+	// How long ID tokens are good.
+	IdTokenLifetime *durationpb.Duration `protobuf:"bytes,31,opt,name=id_token_lifetime,json=idTokenLifetime,proto3" json:"id_token_lifetime,omitempty"`
+	// How long a refresh token is good while it is not used.
+	RefreshTokenIdleLifetime *durationpb.Duration `protobuf:"bytes,32,opt,name=refresh_token_idle_lifetime,json=refreshTokenIdleLifetime,proto3" json:"refresh_token_idle_lifetime,omitempty"`
+	// How long refresh tokens that come of one sign-in are good in all.
+	RefreshTokenLifetime *durationpb.Duration `protobuf:"bytes,33,opt,name=refresh_token_lifetime,json=refreshTokenLifetime,proto3" json:"refresh_token_lifetime,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *ApplicationOIDCConfigAdded) Reset() {
@@ -531,6 +539,34 @@ func (x *ApplicationOIDCConfigAdded) GetIdTokenSignedResponseAlg() v3alpha1.Sign
 	return v3alpha1.SignatureAlgorithm(0)
 }
 
+func (x *ApplicationOIDCConfigAdded) GetAccessTokenLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.AccessTokenLifetime
+	}
+	return nil
+}
+
+func (x *ApplicationOIDCConfigAdded) GetIdTokenLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.IdTokenLifetime
+	}
+	return nil
+}
+
+func (x *ApplicationOIDCConfigAdded) GetRefreshTokenIdleLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.RefreshTokenIdleLifetime
+	}
+	return nil
+}
+
+func (x *ApplicationOIDCConfigAdded) GetRefreshTokenLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.RefreshTokenLifetime
+	}
+	return nil
+}
+
 // ApplicationOIDCConfigChanged is appended when the settings of an OpenID client change; only what changed is set.
 type ApplicationOIDCConfigChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -564,8 +600,16 @@ type ApplicationOIDCConfigChanged struct {
 	PlainJwtType *bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3,oneof" json:"plain_jwt_type,omitempty"`
 	// What ID tokens, and access tokens in the form JWT, are signed with.
 	IdTokenSignedResponseAlg *v3alpha1.SignatureAlgorithm `protobuf:"varint,17,opt,name=id_token_signed_response_alg,json=idTokenSignedResponseAlg,proto3,enum=writ.object.v3alpha.SignatureAlgorithm,oneof" json:"id_token_signed_response_alg,omitempty"`
-	unknownFields            protoimpl.UnknownFields
-	sizeCache                protoimpl.SizeCache
+	// How long access tokens are good.
+	AccessTokenLifetime *durationpb.Duration `protobuf:"bytes,30,opt,name=access_token_lifetime,json=accessTokenLifetime,proto3" json:"access_token_lifetime,omitempty"`
+	// How long ID tokens are good.
+	IdTokenLifetime *durationpb.Duration `protobuf:"bytes,31,opt,name=id_token_lifetime,json=idTokenLifetime,proto3" json:"id_token_lifetime,omitempty"`
+	// How long a refresh token is good while it is not used.
+	RefreshTokenIdleLifetime *durationpb.Duration `protobuf:"bytes,32,opt,name=refresh_token_idle_lifetime,json=refreshTokenIdleLifetime,proto3" json:"refresh_token_idle_lifetime,omitempty"`
+	// How long refresh tokens that come of one sign-in are good in all.
+	RefreshTokenLifetime *durationpb.Duration `protobuf:"bytes,33,opt,name=refresh_token_lifetime,json=refreshTokenLifetime,proto3" json:"refresh_token_lifetime,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *ApplicationOIDCConfigChanged) Reset() {
@@ -701,6 +745,34 @@ func (x *ApplicationOIDCConfigChanged) GetIdTokenSignedResponseAlg() v3alpha1.Si
 		return *x.IdTokenSignedResponseAlg
 	}
 	return v3alpha1.SignatureAlgorithm(0)
+}
+
+func (x *ApplicationOIDCConfigChanged) GetAccessTokenLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.AccessTokenLifetime
+	}
+	return nil
+}
+
+func (x *ApplicationOIDCConfigChanged) GetIdTokenLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.IdTokenLifetime
+	}
+	return nil
+}
+
+func (x *ApplicationOIDCConfigChanged) GetRefreshTokenIdleLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.RefreshTokenIdleLifetime
+	}
+	return nil
+}
+
+func (x *ApplicationOIDCConfigChanged) GetRefreshTokenLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.RefreshTokenLifetime
+	}
+	return nil
 }
 
 // ApplicationAPIConfigAdded is appended when an API is created.
@@ -971,7 +1043,8 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x1b\n" +
 	"\tclient_id\x18\x02 \x01(\tR\bclientId:*\xd2\xc1\x18\"\n" +
-	"\x1bproject.application.removed\x12\x03app\x98\xc8\x18\x01\"\xf7\a\n" +
+	"\x1bproject.application.removed\x12\x03app\x98\xc8\x18\x01\"\xb8\n" +
+	"\n" +
 	"\x1aApplicationOIDCConfigAdded\x12#\n" +
 	"\rredirect_uris\x18\x01 \x03(\tR\fredirectUris\x129\n" +
 	"\x19post_logout_redirect_uris\x18\x02 \x03(\tR\x16postLogoutRedirectUris\x12E\n" +
@@ -990,9 +1063,12 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"clock_skew\x18\f \x01(\v2\x19.google.protobuf.DurationR\tclockSkew\x12-\n" +
 	"\x12additional_origins\x18\r \x03(\tR\x11additionalOrigins\x12$\n" +
 	"\x0eplain_jwt_type\x18\x10 \x01(\bR\fplainJwtType\x12g\n" +
-	"\x1cid_token_signed_response_alg\x18\x11 \x01(\x0e2'.writ.object.v3alpha.SignatureAlgorithmR\x18idTokenSignedResponseAlg:0\xd2\xc1\x18,\n" +
-	"%project.application.config.oidc.added\x12\x03app\"\x8d\n" +
-	"\n" +
+	"\x1cid_token_signed_response_alg\x18\x11 \x01(\x0e2'.writ.object.v3alpha.SignatureAlgorithmR\x18idTokenSignedResponseAlg\x12M\n" +
+	"\x15access_token_lifetime\x18\x1e \x01(\v2\x19.google.protobuf.DurationR\x13accessTokenLifetime\x12E\n" +
+	"\x11id_token_lifetime\x18\x1f \x01(\v2\x19.google.protobuf.DurationR\x0fidTokenLifetime\x12X\n" +
+	"\x1brefresh_token_idle_lifetime\x18  \x01(\v2\x19.google.protobuf.DurationR\x18refreshTokenIdleLifetime\x12O\n" +
+	"\x16refresh_token_lifetime\x18! \x01(\v2\x19.google.protobuf.DurationR\x14refreshTokenLifetime:0\xd2\xc1\x18,\n" +
+	"%project.application.config.oidc.added\x12\x03app\"\xce\f\n" +
 	"\x1cApplicationOIDCConfigChanged\x12#\n" +
 	"\rredirect_uris\x18\x01 \x03(\tR\fredirectUris\x129\n" +
 	"\x19post_logout_redirect_uris\x18\x02 \x03(\tR\x16postLogoutRedirectUris\x12E\n" +
@@ -1011,7 +1087,11 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"clock_skew\x18\f \x01(\v2\x19.google.protobuf.DurationR\tclockSkew\x12-\n" +
 	"\x12additional_origins\x18\r \x03(\tR\x11additionalOrigins\x12)\n" +
 	"\x0eplain_jwt_type\x18\x10 \x01(\bH\aR\fplainJwtType\x88\x01\x01\x12l\n" +
-	"\x1cid_token_signed_response_alg\x18\x11 \x01(\x0e2'.writ.object.v3alpha.SignatureAlgorithmH\bR\x18idTokenSignedResponseAlg\x88\x01\x01:2\xd2\xc1\x18.\n" +
+	"\x1cid_token_signed_response_alg\x18\x11 \x01(\x0e2'.writ.object.v3alpha.SignatureAlgorithmH\bR\x18idTokenSignedResponseAlg\x88\x01\x01\x12M\n" +
+	"\x15access_token_lifetime\x18\x1e \x01(\v2\x19.google.protobuf.DurationR\x13accessTokenLifetime\x12E\n" +
+	"\x11id_token_lifetime\x18\x1f \x01(\v2\x19.google.protobuf.DurationR\x0fidTokenLifetime\x12X\n" +
+	"\x1brefresh_token_idle_lifetime\x18  \x01(\v2\x19.google.protobuf.DurationR\x18refreshTokenIdleLifetime\x12O\n" +
+	"\x16refresh_token_lifetime\x18! \x01(\v2\x19.google.protobuf.DurationR\x14refreshTokenLifetime:2\xd2\xc1\x18.\n" +
 	"'project.application.config.oidc.changed\x12\x03appB\x13\n" +
 	"\x11_application_typeB\x13\n" +
 	"\x11_auth_method_typeB\x13\n" +
@@ -1085,22 +1165,30 @@ var file_writ_event_v1_app_proto_depIdxs = []int32{
 	18, // 4: writ.event.v1.ApplicationOIDCConfigAdded.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
 	19, // 5: writ.event.v1.ApplicationOIDCConfigAdded.clock_skew:type_name -> google.protobuf.Duration
 	20, // 6: writ.event.v1.ApplicationOIDCConfigAdded.id_token_signed_response_alg:type_name -> writ.object.v3alpha.SignatureAlgorithm
-	14, // 7: writ.event.v1.ApplicationOIDCConfigChanged.response_types:type_name -> writ.app.v3alpha.ResponseType
-	15, // 8: writ.event.v1.ApplicationOIDCConfigChanged.grant_types:type_name -> writ.app.v3alpha.GrantType
-	16, // 9: writ.event.v1.ApplicationOIDCConfigChanged.application_type:type_name -> writ.app.v3alpha.ApplicationType
-	17, // 10: writ.event.v1.ApplicationOIDCConfigChanged.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	18, // 11: writ.event.v1.ApplicationOIDCConfigChanged.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
-	19, // 12: writ.event.v1.ApplicationOIDCConfigChanged.clock_skew:type_name -> google.protobuf.Duration
-	20, // 13: writ.event.v1.ApplicationOIDCConfigChanged.id_token_signed_response_alg:type_name -> writ.object.v3alpha.SignatureAlgorithm
-	17, // 14: writ.event.v1.ApplicationAPIConfigAdded.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	17, // 15: writ.event.v1.ApplicationAPIConfigChanged.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	21, // 16: writ.event.v1.ApplicationSecretChanged.old_secret_until:type_name -> google.protobuf.Timestamp
-	21, // 17: writ.event.v1.ApplicationKeyAdded.expiration_date:type_name -> google.protobuf.Timestamp
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	19, // 7: writ.event.v1.ApplicationOIDCConfigAdded.access_token_lifetime:type_name -> google.protobuf.Duration
+	19, // 8: writ.event.v1.ApplicationOIDCConfigAdded.id_token_lifetime:type_name -> google.protobuf.Duration
+	19, // 9: writ.event.v1.ApplicationOIDCConfigAdded.refresh_token_idle_lifetime:type_name -> google.protobuf.Duration
+	19, // 10: writ.event.v1.ApplicationOIDCConfigAdded.refresh_token_lifetime:type_name -> google.protobuf.Duration
+	14, // 11: writ.event.v1.ApplicationOIDCConfigChanged.response_types:type_name -> writ.app.v3alpha.ResponseType
+	15, // 12: writ.event.v1.ApplicationOIDCConfigChanged.grant_types:type_name -> writ.app.v3alpha.GrantType
+	16, // 13: writ.event.v1.ApplicationOIDCConfigChanged.application_type:type_name -> writ.app.v3alpha.ApplicationType
+	17, // 14: writ.event.v1.ApplicationOIDCConfigChanged.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
+	18, // 15: writ.event.v1.ApplicationOIDCConfigChanged.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
+	19, // 16: writ.event.v1.ApplicationOIDCConfigChanged.clock_skew:type_name -> google.protobuf.Duration
+	20, // 17: writ.event.v1.ApplicationOIDCConfigChanged.id_token_signed_response_alg:type_name -> writ.object.v3alpha.SignatureAlgorithm
+	19, // 18: writ.event.v1.ApplicationOIDCConfigChanged.access_token_lifetime:type_name -> google.protobuf.Duration
+	19, // 19: writ.event.v1.ApplicationOIDCConfigChanged.id_token_lifetime:type_name -> google.protobuf.Duration
+	19, // 20: writ.event.v1.ApplicationOIDCConfigChanged.refresh_token_idle_lifetime:type_name -> google.protobuf.Duration
+	19, // 21: writ.event.v1.ApplicationOIDCConfigChanged.refresh_token_lifetime:type_name -> google.protobuf.Duration
+	17, // 22: writ.event.v1.ApplicationAPIConfigAdded.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
+	17, // 23: writ.event.v1.ApplicationAPIConfigChanged.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
+	21, // 24: writ.event.v1.ApplicationSecretChanged.old_secret_until:type_name -> google.protobuf.Timestamp
+	21, // 25: writ.event.v1.ApplicationKeyAdded.expiration_date:type_name -> google.protobuf.Timestamp
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_writ_event_v1_app_proto_init() }

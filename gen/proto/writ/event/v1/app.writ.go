@@ -188,6 +188,26 @@ func (m *ApplicationOIDCConfigAdded) AppendJSON(b []byte) []byte {
 	b = append(b, "\"idTokenSignedResponseAlg\":"...)
 	b = wire.AppendEnum(b, m.GetIdTokenSignedResponseAlg(), v3alpha1.SignatureAlgorithm_name)
 	b = append(b, ',')
+	if v := m.GetAccessTokenLifetime(); v != nil {
+		b = append(b, "\"accessTokenLifetime\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
+	if v := m.GetIdTokenLifetime(); v != nil {
+		b = append(b, "\"idTokenLifetime\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
+	if v := m.GetRefreshTokenIdleLifetime(); v != nil {
+		b = append(b, "\"refreshTokenIdleLifetime\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
+	if v := m.GetRefreshTokenLifetime(); v != nil {
+		b = append(b, "\"refreshTokenLifetime\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -297,6 +317,26 @@ func (m *ApplicationOIDCConfigChanged) AppendJSON(b []byte) []byte {
 	if m.IdTokenSignedResponseAlg != nil {
 		b = append(b, "\"idTokenSignedResponseAlg\":"...)
 		b = wire.AppendEnum(b, m.GetIdTokenSignedResponseAlg(), v3alpha1.SignatureAlgorithm_name)
+		b = append(b, ',')
+	}
+	if v := m.GetAccessTokenLifetime(); v != nil {
+		b = append(b, "\"accessTokenLifetime\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
+	if v := m.GetIdTokenLifetime(); v != nil {
+		b = append(b, "\"idTokenLifetime\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
+	if v := m.GetRefreshTokenIdleLifetime(); v != nil {
+		b = append(b, "\"refreshTokenIdleLifetime\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
+	if v := m.GetRefreshTokenLifetime(); v != nil {
+		b = append(b, "\"refreshTokenLifetime\":"...)
+		b = wire.AppendDuration(b, v)
 		b = append(b, ',')
 	}
 	if len(b) > open {

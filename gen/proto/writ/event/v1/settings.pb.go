@@ -11,6 +11,7 @@ import (
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/settings/v3alpha"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -362,11 +363,94 @@ func (x *MessageTextSet) GetFooter() string {
 	return ""
 }
 
+// LifetimesSet is appended when lifetimes are set. Those that did not change are absent, those
+// of no seconds are inherited from then on.
+type LifetimesSet struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How long access tokens are good.
+	AccessTokenLifetime *durationpb.Duration `protobuf:"bytes,1,opt,name=access_token_lifetime,json=accessTokenLifetime,proto3" json:"access_token_lifetime,omitempty"`
+	// How long ID tokens are good.
+	IdTokenLifetime *durationpb.Duration `protobuf:"bytes,2,opt,name=id_token_lifetime,json=idTokenLifetime,proto3" json:"id_token_lifetime,omitempty"`
+	// How long a refresh token is good while it is not used.
+	RefreshTokenIdleLifetime *durationpb.Duration `protobuf:"bytes,3,opt,name=refresh_token_idle_lifetime,json=refreshTokenIdleLifetime,proto3" json:"refresh_token_idle_lifetime,omitempty"`
+	// How long refresh tokens that come of one sign-in are good in all.
+	RefreshTokenLifetime *durationpb.Duration `protobuf:"bytes,4,opt,name=refresh_token_lifetime,json=refreshTokenLifetime,proto3" json:"refresh_token_lifetime,omitempty"`
+	// How long a sign-in counts while the browser does not use it.
+	SessionIdleLifetime *durationpb.Duration `protobuf:"bytes,5,opt,name=session_idle_lifetime,json=sessionIdleLifetime,proto3" json:"session_idle_lifetime,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *LifetimesSet) Reset() {
+	*x = LifetimesSet{}
+	mi := &file_writ_event_v1_settings_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LifetimesSet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LifetimesSet) ProtoMessage() {}
+
+func (x *LifetimesSet) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_event_v1_settings_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LifetimesSet.ProtoReflect.Descriptor instead.
+func (*LifetimesSet) Descriptor() ([]byte, []int) {
+	return file_writ_event_v1_settings_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *LifetimesSet) GetAccessTokenLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.AccessTokenLifetime
+	}
+	return nil
+}
+
+func (x *LifetimesSet) GetIdTokenLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.IdTokenLifetime
+	}
+	return nil
+}
+
+func (x *LifetimesSet) GetRefreshTokenIdleLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.RefreshTokenIdleLifetime
+	}
+	return nil
+}
+
+func (x *LifetimesSet) GetRefreshTokenLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.RefreshTokenLifetime
+	}
+	return nil
+}
+
+func (x *LifetimesSet) GetSessionIdleLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.SessionIdleLifetime
+	}
+	return nil
+}
+
 var File_writ_event_v1_settings_proto protoreflect.FileDescriptor
 
 const file_writ_event_v1_settings_proto_rawDesc = "" +
 	"\n" +
-	"\x1cwrit/event/v1/settings.proto\x12\rwrit.event.v1\x1a\x1bwrit/policy/v1/policy.proto\x1a,writ/settings/v3alpha/branding_service.proto\"\xf6\b\n" +
+	"\x1cwrit/event/v1/settings.proto\x12\rwrit.event.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a,writ/settings/v3alpha/branding_service.proto\"\xf6\b\n" +
 	"\vBrandingSet\x12F\n" +
 	"\n" +
 	"logo_light\x18\x01 \x01(\v2\".writ.settings.v3alpha.StoredImageH\x00R\tlogoLight\x88\x01\x01\x12D\n" +
@@ -429,7 +513,14 @@ const file_writ_event_v1_settings_proto_rawDesc = "" +
 	"\t_greetingB\a\n" +
 	"\x05_textB\x0e\n" +
 	"\f_button_textB\t\n" +
-	"\a_footerB7Z5github.com/writ-id/writ/gen/proto/writ/event/v1;eventb\x06proto3"
+	"\a_footer\"\xc6\x03\n" +
+	"\fLifetimesSet\x12M\n" +
+	"\x15access_token_lifetime\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x13accessTokenLifetime\x12E\n" +
+	"\x11id_token_lifetime\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x0fidTokenLifetime\x12X\n" +
+	"\x1brefresh_token_idle_lifetime\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x18refreshTokenIdleLifetime\x12O\n" +
+	"\x16refresh_token_lifetime\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x14refreshTokenLifetime\x12M\n" +
+	"\x15session_idle_lifetime\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x13sessionIdleLifetime:&\xd2\xc1\x18\"\n" +
+	"\x16settings.lifetimes.set\x12\bsettingsB7Z5github.com/writ-id/writ/gen/proto/writ/event/v1;eventb\x06proto3"
 
 var (
 	file_writ_event_v1_settings_proto_rawDescOnce sync.Once
@@ -443,25 +534,32 @@ func file_writ_event_v1_settings_proto_rawDescGZIP() []byte {
 	return file_writ_event_v1_settings_proto_rawDescData
 }
 
-var file_writ_event_v1_settings_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_writ_event_v1_settings_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_writ_event_v1_settings_proto_goTypes = []any{
 	(*BrandingSet)(nil),            // 0: writ.event.v1.BrandingSet
 	(*ApplicationSettingsSet)(nil), // 1: writ.event.v1.ApplicationSettingsSet
 	(*MessageTextSet)(nil),         // 2: writ.event.v1.MessageTextSet
-	(*v3alpha.StoredImage)(nil),    // 3: writ.settings.v3alpha.StoredImage
-	(*v3alpha.BoolSetting)(nil),    // 4: writ.settings.v3alpha.BoolSetting
+	(*LifetimesSet)(nil),           // 3: writ.event.v1.LifetimesSet
+	(*v3alpha.StoredImage)(nil),    // 4: writ.settings.v3alpha.StoredImage
+	(*v3alpha.BoolSetting)(nil),    // 5: writ.settings.v3alpha.BoolSetting
+	(*durationpb.Duration)(nil),    // 6: google.protobuf.Duration
 }
 var file_writ_event_v1_settings_proto_depIdxs = []int32{
-	3, // 0: writ.event.v1.BrandingSet.logo_light:type_name -> writ.settings.v3alpha.StoredImage
-	3, // 1: writ.event.v1.BrandingSet.logo_dark:type_name -> writ.settings.v3alpha.StoredImage
-	3, // 2: writ.event.v1.BrandingSet.icon:type_name -> writ.settings.v3alpha.StoredImage
-	4, // 3: writ.event.v1.BrandingSet.hide_product_name:type_name -> writ.settings.v3alpha.BoolSetting
-	4, // 4: writ.event.v1.ApplicationSettingsSet.roles_need_trust:type_name -> writ.settings.v3alpha.BoolSetting
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	4,  // 0: writ.event.v1.BrandingSet.logo_light:type_name -> writ.settings.v3alpha.StoredImage
+	4,  // 1: writ.event.v1.BrandingSet.logo_dark:type_name -> writ.settings.v3alpha.StoredImage
+	4,  // 2: writ.event.v1.BrandingSet.icon:type_name -> writ.settings.v3alpha.StoredImage
+	5,  // 3: writ.event.v1.BrandingSet.hide_product_name:type_name -> writ.settings.v3alpha.BoolSetting
+	5,  // 4: writ.event.v1.ApplicationSettingsSet.roles_need_trust:type_name -> writ.settings.v3alpha.BoolSetting
+	6,  // 5: writ.event.v1.LifetimesSet.access_token_lifetime:type_name -> google.protobuf.Duration
+	6,  // 6: writ.event.v1.LifetimesSet.id_token_lifetime:type_name -> google.protobuf.Duration
+	6,  // 7: writ.event.v1.LifetimesSet.refresh_token_idle_lifetime:type_name -> google.protobuf.Duration
+	6,  // 8: writ.event.v1.LifetimesSet.refresh_token_lifetime:type_name -> google.protobuf.Duration
+	6,  // 9: writ.event.v1.LifetimesSet.session_idle_lifetime:type_name -> google.protobuf.Duration
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_writ_event_v1_settings_proto_init() }
@@ -478,7 +576,7 @@ func file_writ_event_v1_settings_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_event_v1_settings_proto_rawDesc), len(file_writ_event_v1_settings_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

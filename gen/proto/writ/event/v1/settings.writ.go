@@ -160,3 +160,39 @@ func (m *MessageTextSet) AppendJSON(b []byte) []byte {
 	} // the last comma
 	return append(b, '}')
 }
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *LifetimesSet) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	if v := m.GetAccessTokenLifetime(); v != nil {
+		b = append(b, "\"accessTokenLifetime\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
+	if v := m.GetIdTokenLifetime(); v != nil {
+		b = append(b, "\"idTokenLifetime\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
+	if v := m.GetRefreshTokenIdleLifetime(); v != nil {
+		b = append(b, "\"refreshTokenIdleLifetime\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
+	if v := m.GetRefreshTokenLifetime(); v != nil {
+		b = append(b, "\"refreshTokenLifetime\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
+	if v := m.GetSessionIdleLifetime(); v != nil {
+		b = append(b, "\"sessionIdleLifetime\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}

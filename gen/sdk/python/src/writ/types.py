@@ -15,7 +15,9 @@ class APIConfig(Model):
     """APIConfig is how an API authenticates."""
 
     auth_method_type: AuthMethodType | None = None
-    """BASIC, which it is when omitted, or PRIVATE_KEY_JWT."""
+    """SECRET, which it is when omitted, BASIC or PRIVATE_KEY_JWT. The introspection endpoint takes a
+    secret in the Authorization header only.
+    """
 
 
 @dataclass(kw_only=True, slots=True)
@@ -23,7 +25,9 @@ class APIConfigOutput(Model):
     """APIConfigOutput is how an API authenticates. It is APIConfig as it is answered."""
 
     auth_method_type: AuthMethodType
-    """BASIC, which it is when omitted, or PRIVATE_KEY_JWT."""
+    """SECRET, which it is when omitted, BASIC or PRIVATE_KEY_JWT. The introspection endpoint takes a
+    secret in the Authorization header only.
+    """
 
 
 class AccessTokenType(OpenEnum):
@@ -277,7 +281,8 @@ class AppOIDCConfig(Model):
     redirect_uris: list[str] | None = None
     """Where the answer to a login may be sent. The address that a login asks for has to be one of
     these byte for byte; only the port of a loopback address of a native application may differ.
-    http is for loopback addresses of native applications and for development mode.
+    http is for loopback addresses of native applications and for development mode; writ dev takes
+    it for the loopback addresses of all.
     """
     post_logout_redirect_uris: list[str] | None = None
     """Where the browser may be sent after a logout; the same rules."""
@@ -289,7 +294,7 @@ class AppOIDCConfig(Model):
     """What kind of program it is; WEB when omitted."""
     auth_method_type: AuthMethodType | None = None
     """How the application authenticates. One that begins to use a secret gets it by RegenerateSecret;
-    one that ceases to loses it; BASIC when omitted.
+    one that ceases to loses it; SECRET when omitted.
     """
     development_mode: bool | None = None
     """Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path
@@ -325,6 +330,22 @@ class AppOIDCConfig(Model):
     asked for the algorithm before, its key is published first: until ten minutes later, or eleven,
     the instance's signs.
     """
+    access_token_lifetime: timedelta | None = None
+    """How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say
+    when omitted. At least 0s, at most 43200s.
+    """
+    id_token_lifetime: timedelta | None = None
+    """How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say
+    when omitted. At least 0s, at most 43200s.
+    """
+    refresh_token_idle_lifetime: timedelta | None = None
+    """How long a refresh token is good while it is not used, from one hour to a year; what the
+    settings of lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+    """
+    refresh_token_lifetime: timedelta | None = None
+    """How long refresh tokens that come of one sign-in are good in all, from one hour to three years;
+    what the settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+    """
 
 
 @dataclass(kw_only=True, slots=True)
@@ -334,7 +355,8 @@ class AppOIDCConfigOutput(Model):
     redirect_uris: list[str]
     """Where the answer to a login may be sent. The address that a login asks for has to be one of
     these byte for byte; only the port of a loopback address of a native application may differ.
-    http is for loopback addresses of native applications and for development mode.
+    http is for loopback addresses of native applications and for development mode; writ dev takes
+    it for the loopback addresses of all.
     """
     post_logout_redirect_uris: list[str]
     """Where the browser may be sent after a logout; the same rules."""
@@ -346,7 +368,7 @@ class AppOIDCConfigOutput(Model):
     """What kind of program it is; WEB when omitted."""
     auth_method_type: AuthMethodType
     """How the application authenticates. One that begins to use a secret gets it by RegenerateSecret;
-    one that ceases to loses it; BASIC when omitted.
+    one that ceases to loses it; SECRET when omitted.
     """
     development_mode: bool
     """Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path
@@ -382,6 +404,22 @@ class AppOIDCConfigOutput(Model):
     asked for the algorithm before, its key is published first: until ten minutes later, or eleven,
     the instance's signs.
     """
+    access_token_lifetime: timedelta | None = None
+    """How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say
+    when omitted. At least 0s, at most 43200s.
+    """
+    id_token_lifetime: timedelta | None = None
+    """How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say
+    when omitted. At least 0s, at most 43200s.
+    """
+    refresh_token_idle_lifetime: timedelta | None = None
+    """How long a refresh token is good while it is not used, from one hour to a year; what the
+    settings of lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+    """
+    refresh_token_lifetime: timedelta | None = None
+    """How long refresh tokens that come of one sign-in are good in all, from one hour to three years;
+    what the settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+    """
 
 
 @dataclass(kw_only=True, slots=True)
@@ -391,7 +429,8 @@ class AppPatchOIDCConfig(Model):
     redirect_uris: RedirectURIs | None = None
     """Where the answer to a login may be sent. The address that a login asks for has to be one of
     these byte for byte; only the port of a loopback address of a native application may differ.
-    http is for loopback addresses of native applications and for development mode.
+    http is for loopback addresses of native applications and for development mode; writ dev takes
+    it for the loopback addresses of all.
     """
     post_logout_redirect_uris: RedirectURIs | None = None
     """Where the browser may be sent after a logout; the same rules."""
@@ -437,6 +476,22 @@ class AppPatchOIDCConfig(Model):
     """What ID tokens, and access tokens in the form JWT, are signed with; UNSPECIFIED is that of the
     instance. A key that is new to the instance is published first: until ten minutes later, or
     eleven, the instance's signs.
+    """
+    access_token_lifetime: timedelta | None = None
+    """How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say.
+    At least 0s, at most 43200s.
+    """
+    id_token_lifetime: timedelta | None = None
+    """How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say. At
+    least 0s, at most 43200s.
+    """
+    refresh_token_idle_lifetime: timedelta | None = None
+    """How long a refresh token is good while it is not used, from one hour to a year; no seconds: what
+    the settings say. At least 0s, at most 3.1536e+07s.
+    """
+    refresh_token_lifetime: timedelta | None = None
+    """How long refresh tokens that come of one sign-in are good in all, from one hour to three years;
+    no seconds: what the settings say. At least 0s, at most 9.4608e+07s.
     """
 
 
@@ -575,9 +630,10 @@ class AuthMethodType(OpenEnum):
     A server that is newer than this package may answer others.
     """
 
-    #: The default: BASIC.
+    #: The default: SECRET.
     UNSPECIFIED = "AUTH_METHOD_TYPE_UNSPECIFIED"
-    #: With ID and secret in the Authorization header: client_secret_basic.
+    #: With ID and secret in the Authorization header: client_secret_basic. Nothing else is taken
+    #: then.
     BASIC = "AUTH_METHOD_TYPE_BASIC"
     #: With ID and secret in the form: client_secret_post, which mozilla-django-oidc and passport
     #: use. Nothing else is taken then; the introspection endpoint does not take it.
@@ -586,6 +642,9 @@ class AuthMethodType(OpenEnum):
     NONE = "AUTH_METHOD_TYPE_NONE"
     #: With an assertion that one of its keys signed.
     PRIVATE_KEY_JWT = "AUTH_METHOD_TYPE_PRIVATE_KEY_JWT"
+    #: With ID and secret, in the Authorization header or in the form, but not in both of one
+    #: request: client_secret_basic and client_secret_post, whichever the client's library has.
+    SECRET = "AUTH_METHOD_TYPE_SECRET"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -890,7 +949,7 @@ class CreateAppReply(Model):
     client_id: str
     """What the application calls itself at the endpoints of OpenID Connect."""
     client_secret: str
-    """The client secret, for BASIC and POST only. It is never shown again."""
+    """The client secret, for SECRET, BASIC and POST only. It is never shown again."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -4393,7 +4452,7 @@ class PatchAPIConfig(Model):
     """PatchAPIConfig changes the fields that are present."""
 
     auth_method_type: AuthMethodType | None = None
-    """BASIC or PRIVATE_KEY_JWT."""
+    """SECRET, BASIC or PRIVATE_KEY_JWT."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -5754,6 +5813,16 @@ class ResolveLanguagesReply(Model):
 
 
 @dataclass(kw_only=True, slots=True)
+class ResolveLifetimesReply(Model):
+    """ResolveLifetimesReply is the answer of ResolveLifetimes."""
+
+    details: SettingDetails
+    """When the context's own settings last changed."""
+    settings: ResolvedLifetimeSettings
+    """The lifetimes."""
+
+
+@dataclass(kw_only=True, slots=True)
 class ResolveMessageTextReply(Model):
     """ResolveMessageTextReply is the answer of ResolveMessageText."""
 
@@ -5822,6 +5891,16 @@ class ResolvedBrandingSettings(Model):
 
 
 @dataclass(kw_only=True, slots=True)
+class ResolvedDuration(Model):
+    """ResolvedDuration is a time and where it comes from."""
+
+    value: timedelta | None = None
+    """The value."""
+    owner: Owner | None = None
+    """The context it is inherited from; absent when it is the context's own."""
+
+
+@dataclass(kw_only=True, slots=True)
 class ResolvedImage(Model):
     """ResolvedImage is a picture and where it comes from."""
 
@@ -5851,6 +5930,22 @@ class ResolvedLanguages(Model):
     """The value."""
     owner: Owner | None = None
     """The context it is inherited from; absent when it is the context's own."""
+
+
+@dataclass(kw_only=True, slots=True)
+class ResolvedLifetimeSettings(Model):
+    """ResolvedLifetimeSettings are the lifetimes as they apply in a context."""
+
+    access_token_lifetime: ResolvedDuration
+    """How long access tokens are good."""
+    id_token_lifetime: ResolvedDuration
+    """How long ID tokens are good."""
+    refresh_token_idle_lifetime: ResolvedDuration
+    """How long a refresh token is good while it is not used."""
+    refresh_token_lifetime: ResolvedDuration
+    """How long refresh tokens that come of one sign-in are good in all."""
+    session_idle_lifetime: ResolvedDuration
+    """How long a sign-in counts while the browser does not use it."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -6858,6 +6953,40 @@ class SetLanguageSettings(Model):
 @dataclass(kw_only=True, slots=True)
 class SetLanguagesReply(Model):
     """SetLanguagesReply is the answer of SetLanguages."""
+
+    details: SettingDetails
+    """Sequence and date of the last change."""
+
+
+@dataclass(kw_only=True, slots=True)
+class SetLifetimeSettings(Model):
+    """SetLifetimeSettings sets the lifetimes that are present."""
+
+    access_token_lifetime: timedelta | None = None
+    """How long access tokens are good, from one minute to 12 hours, which it is by default. At least
+    0s, at most 43200s.
+    """
+    id_token_lifetime: timedelta | None = None
+    """How long ID tokens are good, from one minute to 12 hours, which it is by default. At least 0s,
+    at most 43200s.
+    """
+    refresh_token_idle_lifetime: timedelta | None = None
+    """How long a refresh token is good while it is not used, from one hour to a year; 30 days by
+    default. At least 0s, at most 3.1536e+07s.
+    """
+    refresh_token_lifetime: timedelta | None = None
+    """How long refresh tokens that come of one sign-in are good in all, from one hour to three years;
+    90 days by default. At least 0s, at most 9.4608e+07s.
+    """
+    session_idle_lifetime: timedelta | None = None
+    """How long a sign-in counts while the browser does not use it, from five minutes to ten days,
+    after which it ends in any case; 24 hours by default. At least 0s, at most 864000s.
+    """
+
+
+@dataclass(kw_only=True, slots=True)
+class SetLifetimesReply(Model):
+    """SetLifetimesReply is the answer of SetLifetimes."""
 
     details: SettingDetails
     """Sequence and date of the last change."""
@@ -8747,13 +8876,16 @@ __all__ = [
     "ResolveApplicationSettingsReply",
     "ResolveBrandingReply",
     "ResolveLanguagesReply",
+    "ResolveLifetimesReply",
     "ResolveMessageTextReply",
     "ResolvedApplicationSettings",
     "ResolvedBool",
     "ResolvedBrandingSettings",
+    "ResolvedDuration",
     "ResolvedImage",
     "ResolvedLanguageSettings",
     "ResolvedLanguages",
+    "ResolvedLifetimeSettings",
     "ResolvedMessageTextSettings",
     "ResolvedString",
     "ResponseExecution",
@@ -8831,6 +8963,8 @@ __all__ = [
     "SetInstanceFeaturesReply",
     "SetLanguageSettings",
     "SetLanguagesReply",
+    "SetLifetimeSettings",
+    "SetLifetimesReply",
     "SetMessageTextReply",
     "SetMessageTextSettings",
     "SetPassword",

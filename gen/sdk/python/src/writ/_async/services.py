@@ -278,6 +278,7 @@ from ..types import (
     ResolveApplicationSettingsReply,
     ResolveBrandingReply,
     ResolveLanguagesReply,
+    ResolveLifetimesReply,
     ResolveMessageTextReply,
     RevocationRequest,
     RevokeUserConsentReply,
@@ -337,6 +338,8 @@ from ..types import (
     SetInstanceFeaturesReply,
     SetLanguageSettings,
     SetLanguagesReply,
+    SetLifetimeSettings,
+    SetLifetimesReply,
     SetMessageTextReply,
     SetMessageTextSettings,
     SetPassword,
@@ -4691,6 +4694,104 @@ class AsyncApplicationSettingsService:
         )
 
 
+class AsyncLifetimeSettingsService:
+    """Sets and resolves how long tokens and sign-ins are good. Tokens go by the organization of the
+    application or service user they are for, sign-ins by that of the user. An application may say
+    its own for its tokens. What was issued before keeps its end.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def set_lifetimes(
+        self,
+        patch: SetLifetimeSettings,
+        *,
+        ctx_system: bool | None = None,
+        instance_id: str | None = None,
+        instance_domain: str | None = None,
+        org_id: str | None = None,
+        org_domain: str | None = None,
+        **call: Unpack[CallOptions],
+    ) -> SetLifetimesReply:
+        """Sets the lifetimes that are present; one of no seconds takes the context's own word back, so
+        that the parent's counts again.
+
+        Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is
+        on.
+
+        ctx_system: The system. Only the value true is valid. At most one parameter ctx.* may be
+        given.
+
+        instance_id: An instance by its ID. At most one parameter ctx.* may be given.
+
+        instance_domain: An instance by one of its domains. At most one parameter ctx.* may be
+        given.
+
+        org_id: An organization by its ID. At most one parameter ctx.* may be given.
+
+        org_domain: An organization by one of its domains. At most one parameter ctx.* may be given.
+        """
+        return await self._core.call(
+            SetLifetimesReply,
+            "PATCH",
+            "/settings/v3alpha/lifetimes",
+            (),
+            body=patch,
+            query={
+                        "ctx.system": ctx_system,
+                        "ctx.instanceId": instance_id,
+                        "ctx.instanceDomain": instance_domain,
+                        "ctx.orgId": org_id,
+                        "ctx.orgDomain": org_domain,
+                    },
+            options=call,
+        )
+
+    async def resolve_lifetimes(
+        self,
+        *,
+        ctx_system: bool | None = None,
+        instance_id: str | None = None,
+        instance_domain: str | None = None,
+        org_id: str | None = None,
+        org_domain: str | None = None,
+        **call: Unpack[CallOptions],
+    ) -> ResolveLifetimesReply:
+        """Reads the lifetimes as they apply in a context, and where they come from.
+
+        Needs the permission lifetime.read. Answers only where the feature multitenancy_settings is
+        on.
+
+        ctx_system: The system. Only the value true is valid. At most one parameter ctx.* may be
+        given.
+
+        instance_id: An instance by its ID. At most one parameter ctx.* may be given.
+
+        instance_domain: An instance by one of its domains. At most one parameter ctx.* may be
+        given.
+
+        org_id: An organization by its ID. At most one parameter ctx.* may be given.
+
+        org_domain: An organization by one of its domains. At most one parameter ctx.* may be given.
+        """
+        return await self._core.call(
+            ResolveLifetimesReply,
+            "GET",
+            "/settings/v3alpha/lifetimes",
+            (),
+            query={
+                        "ctx.system": ctx_system,
+                        "ctx.instanceId": instance_id,
+                        "ctx.instanceDomain": instance_domain,
+                        "ctx.orgId": org_id,
+                        "ctx.orgDomain": org_domain,
+                    },
+            repeatable=True,
+            options=call,
+        )
+
+
 class AsyncMessageTextSettingsService:
     """Sets and resolves the words of e-mails and text messages to users, for each kind of message and
     each language. Words are plain text in which a variable stands as {{.Code}}; paragraphs are
@@ -6245,6 +6346,7 @@ class Services:
         self.user_schemas = AsyncUserSchemasService(core)
         self.sessions = AsyncSessionsService(core)
         self.application_settings = AsyncApplicationSettingsService(core)
+        self.lifetime_settings = AsyncLifetimeSettingsService(core)
         self.message_text_settings = AsyncMessageTextSettingsService(core)
         self.sms_providers = AsyncSMSProvidersService(core)
         self.smtp_providers = AsyncSMTPProvidersService(core)

@@ -1,0 +1,70 @@
+// Package lifetime holds how long tokens and sign-ins are good: what the system, instances
+// and organizations say, and what applications say of their own tokens (contracts/proto/writ/settings,
+// lifetime_service.proto).
+package lifetime
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	settingsv3 "github.com/writ-id/writ/gen/proto/writ/settings/v3alpha"
+	"github.com/writ-id/writ/impl/core/event"
+	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/setting"
+)
+
+// Subject is what these settings are called where settings are stored.
+const Subject = "lifetimes"
+
+var (
+	resolver = setting.NewResolver[*eventv1.LifetimesSet, *settingsv3.ResolvedLifetimeSettings]()
+	asker    = setting.NewAsker[*settingsv3.SetLifetimeSettings, *eventv1.LifetimesSet]()
+)
+
+// Service implements the lifetime settings API. It is safe for concurrent use.
+type Service struct {
+	settingsv3.UnsafeServiceLifetimeSettingsServer
+
+	resource.Env
+}
+
+var _ settingsv3.ServiceLifetimeSettingsServer = (*Service)(nil)
+
+// New returns a Service over env.
+func New(env resource.Env) *Service { return &Service{Env: env} }
+
+// ResolveLifetimes reads the lifetimes as they apply in the context of the call.
+func (s *Service) ResolveLifetimes(ctx context.Context, _ *settingsv3.ResolveLifetimesRequest) (*settingsv3.ResolveLifetimesResponse, error) {
+	in := policy.CallFrom(ctx).Context
+	words, err := read(ctx, s.DB.Conn(), in.InstanceID, in.OrgID)
+	if err != nil {
+		return nil, err
+	}
+	return &settingsv3.ResolveLifetimesResponse{
+		Details: setting.Details(words, in, s.Now()), Settings: resolver.Resolve(words, defaults, in, &settingsv3.ResolvedLifetimeSettings{}),
+	}, nil
+}
+
+// SetLifetimes sets or takes back what is present.
+func (s *Service) SetLifetimes(ctx context.Context, req *settingsv3.SetLifetimesRequest) (*settingsv3.SetLifetimesResponse, error) {
+	if err := Check(req.GetSettings()); err != nil {
+		return nil, err
+	}
+	details, err := setting.Set(ctx, &s.Env, setting.Change[*eventv1.LifetimesSet]{
+		Subject: Subject, Says: asker.Asked(req.GetSettings()),
+		Event: func(changed, _ *eventv1.LifetimesSet) event.Payload { return changed },
+	})
+	return &settingsv3.SetLifetimesResponse{Details: details}, err
+}
+
+// Check refuses lifetimes that are too short; the contract refuses those that are too long.
+func Check(settings *settingsv3.SetLifetimeSettings) (err error) {
+	settings.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		err = least("settings."+f.JSONName(), f.Name(), durationOf(v))
+		return err == nil
+	})
+	return err
+}
