@@ -26,6 +26,7 @@ const (
 	ReasonContextNotFound             Reason = "CONTEXT_NOT_FOUND"
 	ReasonContextRequired             Reason = "CONTEXT_REQUIRED"
 	ReasonContrastTooLow              Reason = "CONTRAST_TOO_LOW"
+	ReasonCrossOriginRequest          Reason = "CROSS_ORIGIN_REQUEST"
 	ReasonCurrentPasswordMissing      Reason = "CURRENT_PASSWORD_MISSING"
 	ReasonDatabaseUnavailable         Reason = "DATABASE_UNAVAILABLE"
 	ReasonDataWithoutSchema           Reason = "DATA_WITHOUT_SCHEMA"
