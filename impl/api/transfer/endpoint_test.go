@@ -3,6 +3,7 @@ package transfer_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -484,10 +485,18 @@ func TestREL108_WhoeverIsSlowHoldsNoPlaceAndNoTransaction(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
-		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: a.example\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, token, length, body); err != nil {
+		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: a.example\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n%s", path, token, length, body); err != nil {
 			t.Fatal(err)
 		}
 		return conn
+	}
+	eventually := func(what string, holds func() bool) {
+		t.Helper()
+		for asked := 0; !holds(); time.Sleep(10 * time.Millisecond) {
+			if asked++; asked > 3000 {
+				t.Fatalf("not so: %s", what)
+			}
+		}
 	}
 	others := func(while string) {
 		t.Helper()
@@ -496,7 +505,7 @@ func TestREL108_WhoeverIsSlowHoldsNoPlaceAndNoTransaction(t *testing.T) {
 				t.Errorf("while %s: got %d %s", while, got.Status, got.Body)
 			}
 		}
-		c.WithinASecond("no transaction is open while "+while, func() bool {
+		eventually("no transaction is open while "+while, func() bool {
 			return c.Value("SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL AND state LIKE 'idle in%'") == "0"
 		})
 	}
@@ -504,23 +513,45 @@ func TestREL108_WhoeverIsSlowHoldsNoPlaceAndNoTransaction(t *testing.T) {
 		got := c.Do("owner", "POST", exportPath, `{"response_output":true,"org_ids":["nowhere"]}`)
 		return got.Status == http.StatusServiceUnavailable
 	}
-	upload := silent(c.Token("owner"), importPath, `{"data_`, 100)
-	c.WithinASecond("the upload is there", running)
-	silent(c.Token("owner"), importPath, `{"data_`, 100)
+	// What is asked with one byte left is there when the server says so: that it goes on (the
+	// request expects that), refuses, or begins to answer.
+	said := func(conn net.Conn) string {
+		status := make([]byte, len("HTTP/1.1 200"))
+		if _, err := io.ReadFull(conn, status); err != nil {
+			t.Fatal(err)
+		}
+		return string(status[len("HTTP/1.1 "):])
+	}
+	var upload, reader net.Conn
+	eventually("an upload begins", func() bool { // what was asked before may just end
+		upload = silent(c.Token("owner"), importPath, `{"data_`, 100)
+		return said(upload) == "100"
+	})
+	if !running() {
+		t.Error("a silent upload does not count")
+	}
+	if got := said(silent(c.Token("owner"), importPath, `{"data_`, 100)); got != "503" {
+		t.Errorf("a second upload is answered %s", got)
+	}
 	others("uploads are silent")
 	_ = upload.Close()
-	c.WithinASecond("the upload is over", func() bool { return !running() })
+	eventually("the upload is over", func() bool { return !running() })
 
-	reader := silent(c.Token("owner"), exportPath, answered, len(answered))
-	if _, err := reader.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	eventually("an answer begins", func() bool {
+		reader = silent(c.Token("owner"), exportPath, answered, len(answered))
+		got := said(reader)
+		if got == "100" { // the rest of its line and the empty one
+			_, _ = io.ReadFull(reader, make([]byte, len(" Continue\r\n\r\n")))
+			got = said(reader)
+		}
+		return got == "200"
+	})
 	if !running() {
 		t.Error("the answer was sent: this proves nothing")
 	}
 	others("a client does not read")
 	_ = reader.Close()
-	c.WithinASecond("the answer is over", func() bool { return !running() })
+	eventually("the answer is over", func() bool { return !running() })
 
 	hung, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts
 	if err != nil {
