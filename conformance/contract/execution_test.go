@@ -21,7 +21,7 @@ const (
 	create  = actionv3.ServiceActions_CreateTarget_FullMethodName
 	read    = actionv3.ServiceActions_GetTarget_FullMethodName
 	service = "writ.action.v3alpha.ServiceActions"
-	other   = featurev2.ServiceFeatures_GetSystemFeatures_FullMethodName
+	other   = featurev2.ServiceFeatures_GetInstanceFeatures_FullMethodName
 )
 
 func putRequest(c *actionv3.Condition, targets, includes []string) *actionv3.PutExecutionRequest {

@@ -14,7 +14,7 @@ func TestIncludes(t *testing.T) {
 	methods := map[string]string{
 		"a": actionv3.ServiceActions_CreateTarget_FullMethodName, "b": actionv3.ServiceActions_GetTarget_FullMethodName,
 		"c": actionv3.ServiceActions_PatchTarget_FullMethodName, "d": actionv3.ServiceActions_DeleteTarget_FullMethodName,
-		"e": actionv3.ServiceActions_PutExecution_FullMethodName, "f": featurev2.ServiceFeatures_GetSystemFeatures_FullMethodName,
+		"e": actionv3.ServiceActions_PutExecution_FullMethodName, "f": featurev2.ServiceFeatures_GetInstanceFeatures_FullMethodName,
 	}
 	all := newSuite(t)
 	for _, test := range []struct {

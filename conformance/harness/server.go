@@ -172,7 +172,7 @@ func start(program string) (*Server, error) {
 		if err != nil {
 			return nil, err
 		}
-		if server, err = server.node(program, "--outgoing-allow", "127.0.0.0/8,::1/128", "--external-scheme", "http", "--addr", "127.0.0.1:"+port, "--external-port", port); err != nil {
+		if server, err = server.node(program, "--reference", "public", "--outgoing-allow", "127.0.0.0/8,::1/128", "--external-scheme", "http", "--addr", "127.0.0.1:"+port, "--external-port", port); err != nil {
 			return nil, err
 		}
 	}
@@ -222,7 +222,7 @@ func (s *Server) databaseURL(role string) (string, error) {
 // database is out of reach.
 func (s *Server) Node(t testing.TB, args ...string) *Server {
 	t.Helper()
-	return s.NodeOf(t, Program(t), args...)
+	return s.NodeOf(t, Program(t), append([]string{"--reference", "public"}, args...)...) // one of before does not know it
 }
 
 // NodeOf is Node of another program, such as that of an earlier release.

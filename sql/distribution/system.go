@@ -45,6 +45,7 @@ var Anywhere = map[string]string{
 // that are of all instances.
 var SystemTexts = map[string]string{
 	"FROM instance_rows t WHERE":                  system,
+	"WHERE (length(":                              system, // what is sealed: opened before a master key claims a database, or sealed anew
 	`OPERATOR(pg_catalog.=) "of_instance"`:        system, // an instance is deleted
 	`DELETE FROM ONLY "public"."idp_links" WHERE`: reused, // ON DELETE CASCADE
 }
