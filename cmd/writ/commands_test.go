@@ -62,7 +62,7 @@ func (x *terminal) types(code int, says, line string, environment ...string) str
 func (x *terminal) until(done func(output string) bool, line string, environment ...string) {
 	x.Helper()
 	cmd := x.command(line, environment...)
-	log, err := os.Create(filepath.Join(x.T.TempDir(), "log"))
+	log, err := os.Create(filepath.Join(x.TempDir(), "log"))
 	if err != nil {
 		x.Fatal(err)
 	}

@@ -224,7 +224,7 @@ func (d *tenants) project(p *transferv1.TransferProject, orgs []string) (grants 
 		} else {
 			app.Config = &transferv1.TransferApp_Oidc{Oidc: &appv3.OIDCConfig{
 				RedirectUris: []string{"https://app.example/callback"}, PostLogoutRedirectUris: []string{}, ResponseTypes: []appv3.ResponseType{1}, GrantTypes: []appv3.GrantType{1},
-				ApplicationType: 1, AuthMethodType: appv3.AuthMethodType_AUTH_METHOD_TYPE_NONE, AccessTokenType: 2, ClockSkew: durationpb.New(time.Second), IdTokenRoleAssertion: d.is("roles"),
+				ApplicationType: 1, AuthMethodType: appv3.AuthMethodType_AUTH_METHOD_TYPE_NONE, AccessTokenType: 2, ClockSkew: durationpb.New(time.Second), AccessTokenLifetime: durationpb.New(15 * time.Minute), IdTokenLifetime: durationpb.New(0), RefreshTokenIdleLifetime: durationpb.New(0), RefreshTokenLifetime: durationpb.New(0), IdTokenRoleAssertion: d.is("roles"),
 			}}
 		}
 		d.add(storage.MovedApps, app)

@@ -153,7 +153,7 @@ func (f *Fanout) pass(ctx context.Context, tx pgx.Tx) (made passed, err error) {
 			made.soon, err = true, q.PassTransaction(ctx, tx)
 		}
 		made.held = why.AreHeld
-		if err != nil || !cursor.IsAhead && !(made.held && f.held >= heldLooks) {
+		if err != nil || !cursor.IsAhead && (!made.held || f.held < heldLooks) {
 			return made, err
 		}
 	}
