@@ -162,8 +162,7 @@ func (w *writer) until(c *cell, more int) {
 
 // system is what both cells have above their instances.
 const system = `
-system:
-  features: {multitenancy_resources_api: true, multitenancy_settings: true}
+system: {}
 `
 
 // emptyCell starts a node on an empty database of another PostgreSQL, with another master
