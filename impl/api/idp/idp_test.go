@@ -76,7 +76,7 @@ func TestWhatIsInheritedIsSwitchedAndNothingElse(t *testing.T) {
 		{"orgowner", "DEACTIVATE", "ACTIVE by ACTIVATE", "INACTIVE by DEACTIVATE below INSTANCE ACTIVE"},
 		{"orgowner", "INHERIT", "ACTIVE by ACTIVATE", "ACTIVE by INHERIT below INSTANCE ACTIVE"},
 		{"owner", "DEACTIVATE", "INACTIVE by DEACTIVATE", "INACTIVE by INHERIT below INSTANCE INACTIVE"},
-		{"orgowner", "ACTIVATE", "INACTIVE by DEACTIVATE", "ACTIVE by ACTIVATE below INSTANCE INACTIVE"},
+		{"orgowner", "ACTIVATE", "INACTIVE by DEACTIVATE", "INACTIVE by ACTIVATE below INSTANCE INACTIVE"}, // what the instance deactivated stays so
 	} {
 		if step.user != "" {
 			patch(step.user, step.policy)
@@ -100,7 +100,7 @@ func TestWhatIsInheritedIsSwitchedAndNothingElse(t *testing.T) {
 	if after := c.Must("owner", "GET", at, "").Body; after != before {
 		t.Errorf("what was refused changed it: %s", after)
 	}
-	if got := seen("orgowner"); !strings.HasPrefix(got, "ACTIVE by ACTIVATE") {
+	if got := seen("orgowner"); !strings.HasPrefix(got, "INACTIVE by ACTIVATE") {
 		t.Errorf("what was refused switched it: %s", got)
 	}
 }
