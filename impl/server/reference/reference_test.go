@@ -31,8 +31,10 @@ func newServer(t *testing.T) *http.ServeMux {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	for path, handler := range h.Routes() {
-		mux.Handle(path, handler)
+	for _, routes := range []map[string]http.Handler{h.Routes(), h.Icons()} {
+		for path, handler := range routes {
+			mux.Handle(path, handler)
+		}
 	}
 	return mux
 }
