@@ -265,6 +265,7 @@ const (
 	DEADREASONAGE           DeadReason = "DEAD_REASON_AGE"
 	DEADREASONATTEMPTS      DeadReason = "DEAD_REASON_ATTEMPTS"
 	DEADREASONGONE          DeadReason = "DEAD_REASON_GONE"
+	DEADREASONINTERRUPTED   DeadReason = "DEAD_REASON_INTERRUPTED"
 	DEADREASONTARGETDELETED DeadReason = "DEAD_REASON_TARGET_DELETED"
 	DEADREASONUNSPECIFIED   DeadReason = "DEAD_REASON_UNSPECIFIED"
 )
@@ -277,6 +278,8 @@ func (e DeadReason) Valid() bool {
 	case DEADREASONATTEMPTS:
 		return true
 	case DEADREASONGONE:
+		return true
+	case DEADREASONINTERRUPTED:
 		return true
 	case DEADREASONTARGETDELETED:
 		return true
@@ -4108,7 +4111,10 @@ type GetDelivery struct {
 	// Execution The ID of the execution that named the target.
 	Execution string `json:"execution"`
 
-	// NextAttempt When it is tried next; absent when it is delivered or dead, and while an older delivery of the same object to the same target is not.
+	// Follows The delivery of the same event to the last target before this one in the execution that has interrupt_on_error: this delivery is sent when that one is delivered, and is dead when that one is. Absent when there is no such target.
+	Follows *string `json:"follows,omitempty"`
+
+	// NextAttempt When it is tried next; absent when it is delivered or dead, and while an older delivery of the same object to the same target, or the one that it follows, is not.
 	NextAttempt *time.Time `json:"nextAttempt,omitempty"`
 
 	// State How far it got.
@@ -6881,7 +6887,7 @@ type PatchSessionReply struct {
 
 // PatchTarget PatchTarget changes the fields of a target that are present.
 type PatchTarget struct {
-	// InterruptOnError Stop the whole execution on any error.
+	// InterruptOnError Stop the whole execution on any error. Of an event the targets after this one get nothing before it was delivered here, and nothing at all when that is given up.
 	InterruptOnError *bool `json:"interruptOnError,omitempty"`
 
 	// IsAsync Run the call asynchronously; its result is ignored.
@@ -8669,7 +8675,7 @@ type TLSMode string
 
 // Target Target is an HTTP endpoint that executions call.
 type Target struct {
-	// InterruptOnError Stop the whole execution on any error.
+	// InterruptOnError Stop the whole execution on any error. Of an event the targets after this one get nothing before it was delivered here, and nothing at all when that is given up.
 	InterruptOnError *bool `json:"interruptOnError,omitempty"`
 
 	// IsAsync Run the call asynchronously; its result is ignored.
@@ -8710,7 +8716,7 @@ type TargetNameFilter struct {
 
 // TargetOutput Target is an HTTP endpoint that executions call.
 type TargetOutput struct {
-	// InterruptOnError Stop the whole execution on any error.
+	// InterruptOnError Stop the whole execution on any error. Of an event the targets after this one get nothing before it was delivered here, and nothing at all when that is given up.
 	InterruptOnError *bool `json:"interruptOnError,omitempty"`
 
 	// IsAsync Run the call asynchronously; its result is ignored.
@@ -12713,7 +12719,7 @@ type ClientInterface interface {
 	// Corresponds with GET /resources/v3alpha/executions/deliveries/{id} (the `GetDelivery` operationId).
 	GetDelivery(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReplayDelivery Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target
+	// ReplayDelivery Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target, and behind the one that it follows while that is still to be sent
 	//
 	// One that is pending already is refused.
 	//
@@ -16530,7 +16536,7 @@ func (c *Client) GetDelivery(ctx context.Context, id string, reqEditors ...Reque
 	return c.Client.Do(req)
 }
 
-// ReplayDelivery Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target
+// ReplayDelivery Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target, and behind the one that it follows while that is still to be sent
 //
 // One that is pending already is refused.
 //
@@ -36505,7 +36511,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /resources/v3alpha/executions/deliveries/{id} (the `GetDelivery` operationId).
 	GetDeliveryWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetDeliveryAnswer, error)
 
-	// ReplayDeliveryWithResponse Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target
+	// ReplayDeliveryWithResponse Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target, and behind the one that it follows while that is still to be sent
 	//
 	// One that is pending already is refused.
 	//
@@ -66184,7 +66190,7 @@ func (c *ClientWithResponses) GetDeliveryWithResponse(ctx context.Context, id st
 	return ParseGetDeliveryAnswer(rsp)
 }
 
-// ReplayDeliveryWithResponse Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target
+// ReplayDeliveryWithResponse Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target, and behind the one that it follows while that is still to be sent
 //
 // One that is pending already is refused.
 //
