@@ -9997,6 +9997,9 @@ type Refused = Status
 // TooSlow Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type TooSlow = Status
 
+// TransferRunning Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
+type TransferRunning = Status
+
 // Unauthenticated Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type Unauthenticated = Status
 
@@ -39322,6 +39325,11 @@ type ExportDataAnswer401Headers struct {
 	WWWAuthenticate string
 }
 
+// ExportDataAnswer429Headers the declared response headers of an HTTP 429 response for ExportData
+type ExportDataAnswer429Headers struct {
+	RetryAfter *int
+}
+
 // ExportDataAnswer503Headers the declared response headers of an HTTP 503 response for ExportData
 type ExportDataAnswer503Headers struct {
 	RetryAfter int
@@ -39349,7 +39357,7 @@ type ExportDataAnswer struct {
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *Blocked
+	JSON429 *TransferRunning
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39360,6 +39368,8 @@ type ExportDataAnswer struct {
 	Headers202 *ExportDataAnswer202Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *ExportDataAnswer401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ExportDataAnswer429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *ExportDataAnswer503Headers
 }
@@ -39410,7 +39420,7 @@ func (r ExportDataAnswer) GetJSON415() *UnsupportedMediaType {
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ExportDataAnswer) GetJSON429() *Blocked {
+func (r ExportDataAnswer) GetJSON429() *TransferRunning {
 	return r.JSON429
 }
 
@@ -39468,6 +39478,11 @@ type ImportDataAnswer401Headers struct {
 	WWWAuthenticate string
 }
 
+// ImportDataAnswer429Headers the declared response headers of an HTTP 429 response for ImportData
+type ImportDataAnswer429Headers struct {
+	RetryAfter *int
+}
+
 // ImportDataAnswer503Headers the declared response headers of an HTTP 503 response for ImportData
 type ImportDataAnswer503Headers struct {
 	RetryAfter int
@@ -39497,7 +39512,7 @@ type ImportDataAnswer struct {
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *Blocked
+	JSON429 *TransferRunning
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39508,6 +39523,8 @@ type ImportDataAnswer struct {
 	Headers202 *ImportDataAnswer202Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *ImportDataAnswer401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ImportDataAnswer429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *ImportDataAnswer503Headers
 }
@@ -39563,7 +39580,7 @@ func (r ImportDataAnswer) GetJSON415() *UnsupportedMediaType {
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ImportDataAnswer) GetJSON429() *Blocked {
+func (r ImportDataAnswer) GetJSON429() *TransferRunning {
 	return r.JSON429
 }
 
@@ -70680,7 +70697,7 @@ func ParseExportDataAnswer(rsp *http.Response) (*ExportDataAnswer, error) {
 		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest Blocked
+		var dest TransferRunning
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -70733,6 +70750,16 @@ func ParseExportDataAnswer(rsp *http.Response) (*ExportDataAnswer, error) {
 			headers.WWWAuthenticate = value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers ExportDataAnswer429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers ExportDataAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -70833,7 +70860,7 @@ func ParseImportDataAnswer(rsp *http.Response) (*ImportDataAnswer, error) {
 		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest Blocked
+		var dest TransferRunning
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -70886,6 +70913,16 @@ func ParseImportDataAnswer(rsp *http.Response) (*ImportDataAnswer, error) {
 			headers.WWWAuthenticate = value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers ImportDataAnswer429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers ImportDataAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
