@@ -166,15 +166,8 @@ func (s *Server) Caller(ctx context.Context, instance *policy.Instance, host, te
 		return nil, err
 	}
 	within, handed := "", []string(nil)
-	if t.GetAppId() != "" {
-		of, err := s.clients.Find(ctx, instance.ID, t.GetClientId())
-		if err != nil || of == nil {
-			return nil, err
-		}
-		if !of.Trusted {
-			within = of.OrgID
-		}
-		if consent := found.Consent; !consent.Trusted {
+	if consent := found.Consent; consent != nil {
+		if within = consent.Within; !consent.Trusted {
 			handed = append([]string{}, consent.Roles...)
 		}
 	}

@@ -105,3 +105,94 @@ func TestSEC235_AnAppIsTrustedWithRights(t *testing.T) {
 		})
 	}
 }
+
+// lent is what lets a token be for the resource API and be exchanged by the applications of P.
+func (w *world) lent() string {
+	return "openid " + apiAudience + " " + urn + "org:project:id:" + w.a.projects["P"] + ":aud"
+}
+
+// TestSEC235_AnExchangeByATrustedClientGivesNoRights: a client that an organization trusts does
+// not make more of the token of one that nobody trusts, be it the subject's or the actor's.
+func TestSEC235_AnExchangeByATrustedClientGivesNoRights(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	platform, bob := apiAudience[:len(apiAudience)-4], usersPath+w.a.users["bob"].ID
+	for _, app := range []string{"spa", "native"} {
+		if got := w.a.api("boss", http.MethodPost, appsPath+w.a.apps[app].ID+"/_trust?organizationOnly=true", ""); got.Status != http.StatusOK {
+			t.Fatalf("trusting %s: %d %s", app, got.Status, got.Text)
+		}
+	}
+	w.a.must(http.MethodPut, "/v2/features/instance", `{"multitenancySettings":true}`)
+	w.soon("settings", func() bool {
+		return w.a.api("owner", http.MethodPatch, "/settings/v3alpha/applications", `{"rolesNeedTrust":{"value":true}}`).Status == http.StatusOK
+	})
+	manager := w.a.signedIn("manager")
+	low := manager.tokens("second", w.lent()).text("access_token")
+	if got := w.a.api(low, http.MethodGet, bob, ""); got.Status/100 == 2 {
+		t.Fatalf("an application that nobody trusts has roles: %s", got.Text)
+	}
+	asActor := []string{"actor_token", low, "actor_token_type", typeAccess, "scope", "openid", "audience", platform}
+	for name, changes := range map[string][]string{
+		"as subject":           {"subject_token", low, "audience", platform},
+		"as actor for a name":  append([]string{"subject_token", w.a.users["manager"].ID, "subject_token_type", typeUser}, asActor...),
+		"as actor of a token":  append([]string{"subject_token", manager.tokens("spa", "openid").text("access_token")}, asActor...),
+		"as actor of an ID":    append([]string{"subject_token", manager.tokens("spa", "openid").text("id_token"), "subject_token_type", typeID}, asActor...),
+		"as subject and actor": append([]string{"subject_token", low}, asActor...),
+	} {
+		w.a.refused(name, w.a.exchange("spa", changes...), "invalid_request")
+	}
+	again := w.a.granted("by another one", w.a.exchange("second", "subject_token", low))
+	w.a.refused("exchanged before", w.a.exchange("spa", "subject_token", again, "audience", platform), "invalid_request")
+	high := w.a.granted("as trusted", w.a.exchange("spa", "subject_token", manager.tokens("native", w.lent()).text("access_token"), "audience", platform))
+	if got := w.a.api(high, http.MethodGet, bob, ""); got.Status != http.StatusOK {
+		t.Errorf("what a trusted application lends to another one: %d %s", got.Status, got.Text)
+	}
+	// Trust that ends takes what was lent along.
+	if got := w.a.api("boss", http.MethodPost, appsPath+w.a.apps["native"].ID+"/_distrust", ""); got.Status != http.StatusOK {
+		t.Fatalf("distrusting: %d %s", got.Status, got.Text)
+	}
+	for node := range 2 {
+		w.soon("no longer", func() bool { return w.a.on(node).api(high, http.MethodGet, bob, "").Status/100 != 2 })
+	}
+}
+
+// TestSEC235_AnExchangeHandsOverNoRoles: what a user handed over to one application another one
+// does not add to, and it ends with the consent, however the token was issued.
+func TestSEC235_AnExchangeHandsOverNoRoles(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	platform, app := apiAudience[:len(apiAudience)-4], appsPath+w.a.apps["plain"].ID
+	bob := w.a.signedIn("bob")
+	self := usersPath + w.a.users["bob"].ID
+	tokens := map[string]string{
+		"code":     bob.tokens("web", w.lent()).text("access_token"),
+		"implicit": bob.authorize("implicit", "scope", w.lent()).Get("access_token"),
+	}
+	w.link() // since then bob owns the project
+	if owner := bob.tokens("second", w.lent()).text("access_token"); w.a.api(owner, http.MethodGet, app, "").Status != http.StatusOK {
+		t.Fatal("the role that was handed over does not count")
+	}
+	exchanged := map[string]*answer{}
+	for name, token := range tokens {
+		got := w.a.exchange("second", "subject_token", token, "audience", platform, "scope", "openid")
+		w.a.granted(name, got)
+		exchanged[name] = got
+		jwt := w.a.exchange("second", "subject_token", token, "audience", platform, "requested_token_type", typeJWT)
+		for form, token := range map[string]string{"opaque": got.text("access_token"), "JWT": w.a.granted(name+" as JWT", jwt)} {
+			if got := w.a.api(token, http.MethodGet, self, ""); got.Status != http.StatusOK {
+				t.Errorf("%s, %s: it does not act for its user: %d %s", name, form, got.Status, got.Text)
+			}
+			if got := w.a.api(token, http.MethodGet, app, ""); got.Status/100 == 2 {
+				t.Errorf("%s, %s: it has a role that was handed over to the other application", name, form)
+			}
+		}
+	}
+	for name, of := range map[string]string{"code": "web", "implicit": "implicit"} {
+		if got := w.a.api("owner", http.MethodDelete, self+"/consents/"+w.a.apps[of].ID, ""); got.Status != http.StatusOK {
+			t.Fatalf("taking back %s: %d %s", of, got.Status, got.Text)
+		}
+		if token := exchanged[name].text("access_token"); w.a.on(1).active("api", token) || w.a.api(token, http.MethodGet, self, "").Status != http.StatusUnauthorized {
+			t.Errorf("%s: what was exchanged outlives the consent", name)
+		}
+	}
+}

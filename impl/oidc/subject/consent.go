@@ -1,6 +1,7 @@
 package subject
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -18,31 +19,71 @@ type Consent struct {
 	Given   bool // by the user
 	// Roles are those that the user handed over and still may, each as role@object.
 	Roles []string
+	// Within is the organization in which the application acts; "" is everywhere.
+	Within string
+	// Raised reports that the application is trusted further than one that held a token before
+	// it was exchanged.
+	Raised bool
 	// NeedTrust reports whether the settings leave roles to trusted applications.
 	NeedTrust bool
 
+	rank  int
 	since time.Time
 }
+
+// How far an application is trusted.
+const (
+	inOrganization = iota + 1
+	everywhere
+)
 
 // Counts reports whether tokens of the application may be for the resource API.
 func (c *Consent) Counts() bool { return c.Trusted || c.Given }
 
 // covers reports whether a token is of the time since it was given.
 func (c *Consent) covers(t *tokenv1.AccessToken) bool {
-	return c.Trusted || c.Given && !time.Unix(t.GetIssuedAt(), 0).Before(c.since.Add(-client.ClockSkew))
+	return c.Counts() && !time.Unix(t.GetIssuedAt(), 0).Before(c.since.Add(-client.ClockSkew))
+}
+
+// and returns the rights that both c and before give: c is about the application that has a
+// token, before about one that held a token exchanged for it, sameUser reports whether both
+// tokens are about one user (SEC-235).
+func (c *Consent) and(before *Consent, sameUser bool) *Consent {
+	if !before.Counts() || c.Within != "" && before.Within != "" && c.Within != before.Within {
+		return &Consent{}
+	}
+	both := *c
+	both.Within = cmp.Or(c.Within, before.Within)
+	both.Raised = c.Raised || c.rank > before.rank
+	if before.since.After(c.since) {
+		both.since = before.since
+	}
+	switch {
+	case before.Trusted:
+	case !c.Trusted && sameUser:
+		both.Roles = slices.DeleteFunc(slices.Clone(c.Roles), func(one string) bool { return !slices.Contains(before.Roles, one) })
+	case c.Trusted && sameUser:
+		both.Trusted, both.Given, both.Roles = false, true, before.Roles
+	case c.Trusted: // an actor's consent hands over no role of the subject
+		both.Trusted, both.Given, both.Roles = false, true, nil
+	}
+	return &both
 }
 
 // Consent reads what a user lets an application do. It costs a statement where nobody trusts
 // the application.
 func (s *Reader) Consent(ctx context.Context, at endpoint.Site, of *client.Client, userID string) (*Consent, error) {
-	if of.Trusted || of.TrustedInOrganization {
-		return &Consent{Trusted: true}, nil
+	switch {
+	case of.Trusted:
+		return &Consent{Trusted: true, rank: everywhere}, nil
+	case of.TrustedInOrganization:
+		return &Consent{Trusted: true, rank: inOrganization, Within: of.OrgID}, nil
 	}
 	row, err := s.queries.AppConsent(ctx, s.DB.Pool, db.AppConsentParams{InstanceID: at.ID, OrgID: of.OrgID, UserID: userID, AppID: of.ID})
 	if err != nil {
 		return nil, err
 	}
-	found := &Consent{NeedTrust: row.RolesNeedTrust}
+	found := &Consent{NeedTrust: row.RolesNeedTrust, Within: of.OrgID}
 	if row.CreationDate != nil {
 		found.Given, found.since = true, *row.CreationDate
 	}
@@ -50,6 +91,31 @@ func (s *Reader) Consent(ctx context.Context, at endpoint.Site, of *client.Clien
 		found.Roles = row.Roles
 	}
 	return found, nil
+}
+
+// Through is Consent for a token with origins: it leaves the rights that each application
+// has, today, that held one of the tokens exchanged for it.
+func (s *Reader) Through(ctx context.Context, at endpoint.Site, of *client.Client, userID string, origins []string) (*Consent, error) {
+	found, err := s.Consent(ctx, at, of, userID)
+	for _, one := range origins {
+		if err != nil || !found.Counts() {
+			return found, err
+		}
+		earlier, ok := readUse(one)
+		if !ok || earlier == (use{userID, of.ClientID}) {
+			continue
+		}
+		app, err := s.Clients.Find(ctx, at.ID, earlier.clientID)
+		if err != nil || app == nil {
+			return &Consent{}, err
+		}
+		before, err := s.Consent(ctx, at, app, earlier.userID)
+		if err != nil {
+			return nil, err
+		}
+		found = found.and(before, earlier.userID == userID)
+	}
+	return found, err
 }
 
 // Role is a role that a user holds.

@@ -2,12 +2,14 @@ package subject
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/writ-id/writ/gen/db"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/oidc/scope"
 )
 
 // What a token came from is in its ID, so that an opaque one, a JWT and an ID token say it
@@ -17,7 +19,13 @@ import (
 //	~<generation>~<user>.<id>    none: the user itself, in a generation
 //
 // A token ends with what it came from (SEC-097), and with the tokens that were
-// exchanged for it, its origins.
+// exchanged for it, its origins. The list of origins also names each application that held
+// one of these tokens for the resource API, and the user it acted for, as the new token
+// has no more rights there than they had (SEC-235):
+//
+//	~@<length of user>~<user><client>.
+//
+// No token has such an ID, and a release that does not know the form skips it.
 
 // MaxOrigins bounds how often a token can be exchanged for another one.
 const MaxOrigins = 20
@@ -59,9 +67,42 @@ func Origins(tokens ...*tokenv1.AccessToken) (list []string) {
 		if t.GetId() != "" {
 			list = append(list, t.GetId())
 		}
+		if t.GetAppId() != "" && slices.Contains(t.GetAudience(), scope.Platform) {
+			list = append(list, use{t.GetUserId(), t.GetClientId()}.String())
+		}
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
+}
+
+// use is the use of an application, for the resource API, by a user.
+type use struct{ userID, clientID string }
+
+// String is the use as an origin.
+func (u use) String() string { return fmt.Sprintf("~@%d~%s%s.", len(u.userID), u.userID, u.clientID) }
+
+// readUse reads an origin that is a use.
+func readUse(origin string) (u use, ok bool) {
+	text, ok := strings.CutPrefix(origin, "~@")
+	if !ok {
+		return u, false
+	}
+	length, text, _ := strings.Cut(strings.TrimSuffix(text, "."), "~")
+	n, err := strconv.Atoi(length)
+	if err != nil || n < 0 || n > len(text) { // not written by String
+		return u, false
+	}
+	return use{text[:n], text[n:]}, true
+}
+
+// Exchanges returns how many tokens are among origins.
+func Exchanges(origins []string) (n int) {
+	for _, one := range origins {
+		if _, ok := readUse(one); !ok {
+			n++
+		}
+	}
+	return n
 }
 
 // Ended reports whether any of the tokens that others came from has ended.

@@ -79,7 +79,7 @@ func (s *Reader) OfToken(ctx context.Context, at endpoint.Site, t *tokenv1.Acces
 			return nil, err
 		}
 		if slices.Contains(t.GetAudience(), scope.Platform) {
-			if consent, err = s.Consent(ctx, at, of, t.GetUserId()); err != nil || !consent.covers(t) {
+			if consent, err = s.Through(ctx, at, of, t.GetUserId(), t.GetOrigins()); err != nil || !consent.covers(t) {
 				return nil, err
 			}
 		}

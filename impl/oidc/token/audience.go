@@ -12,13 +12,14 @@ import (
 // from an organization, and users take back what they let applications do.
 
 // current leaves of an audience what a client may have tokens for now, about a user: itself,
-// its project, other projects that its organization has, and the resource API.
-func (e *Endpoint) current(ctx context.Context, x *request, of *client.Client, userID string, audience []string) ([]string, error) {
+// its project, other projects that its organization has, and the resource API, unless an
+// application that held one of the origins may have no tokens for that any more.
+func (e *Endpoint) current(ctx context.Context, x *request, of *client.Client, userID string, audience, origins []string) ([]string, error) {
 	kept, err := e.had(ctx, x, of.OrgID, []string{of.ClientID, of.ProjectID}, audience)
 	if err != nil || !slices.Contains(kept, scope.Platform) {
 		return kept, err
 	}
-	consent, err := e.Subjects.Consent(ctx, x.at, of, userID)
+	consent, err := e.Subjects.Through(ctx, x.at, of, userID, origins)
 	if err == nil && !consent.Counts() {
 		kept = slices.DeleteFunc(kept, func(one string) bool { return one == scope.Platform })
 	}

@@ -100,7 +100,7 @@ func (g *codeGrant) about(ctx context.Context, x *request) (err error) {
 }
 
 func (g *codeGrant) draft(ctx context.Context, x *request) error {
-	audience, err := g.current(ctx, x, x.client, g.code.GetUserId(), g.code.GetAudience())
+	audience, err := g.current(ctx, x, x.client, g.code.GetUserId(), g.code.GetAudience(), nil)
 	if err != nil {
 		return err
 	}

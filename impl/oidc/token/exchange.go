@@ -125,7 +125,7 @@ func (g *exchangeGrant) about(context.Context, *request) error { return nil }
 
 // audience works out whom the new token is for: who is asked for, when subject and actor
 // have it and the client may have it.
-func (g *exchangeGrant) audience(ctx context.Context, x *request) (audience []string, err error) {
+func (g *exchangeGrant) audience(ctx context.Context, x *request, origins []string) (audience []string, err error) {
 	combined, err := g.audienceOf(ctx, x, g.subject)
 	if err == nil && g.actor != nil {
 		var more []string
@@ -135,7 +135,7 @@ func (g *exchangeGrant) audience(ctx context.Context, x *request) (audience []st
 	if err != nil {
 		return nil, err
 	}
-	if may, err := g.keepsPlatform(ctx, x); err != nil {
+	if may, err := g.keepsPlatform(ctx, x, origins); err != nil {
 		return nil, err
 	} else if !may {
 		combined = slices.DeleteFunc(combined, func(one string) bool { return one == scope.Platform })
@@ -184,22 +184,12 @@ func (g *exchangeGrant) audienceOf(ctx context.Context, x *request, p *party) ([
 	return g.had(ctx, x, of.OrgID, []string{of.ClientID, of.ProjectID}, p.GetAudience())
 }
 
-// keepsPlatform reports whether the new token may be for the resource API: the subject lets the
-// client act there, or somebody trusts it, and an exchange must not free a token from the
-// organization it was good in (SEC-235).
-func (g *exchangeGrant) keepsPlatform(ctx context.Context, x *request) (bool, error) {
-	consent, err := g.Subjects.Consent(ctx, x.at, x.client, x.Subject.ID)
-	if err != nil || !consent.Counts() {
-		return false, err
-	}
-	if g.subject.GetAppId() == "" { // the subject's own
-		return true, nil
-	}
-	of, err := g.Clients.Find(ctx, x.at.ID, g.subject.GetClientId())
-	if err != nil || of == nil {
-		return false, err
-	}
-	return of.Trusted || !x.client.Trusted && of.OrgID == x.client.OrgID, nil
+// keepsPlatform reports whether the new token may be for the resource API: the client is trusted,
+// or has the consent of the subject, and each application that held one of the origins is
+// trusted as far as the client, so that an exchange adds no rights (SEC-235).
+func (g *exchangeGrant) keepsPlatform(ctx context.Context, x *request, origins []string) (bool, error) {
+	consent, err := g.Subjects.Through(ctx, x.at, x.client, x.Subject.ID, origins)
+	return err == nil && consent.Counts() && !consent.Raised, err
 }
 
 // projectsOf returns which of an audience the client may have tokens for: itself, its
@@ -224,7 +214,11 @@ func (g *exchangeGrant) projectsOf(ctx context.Context, x *request, audience []s
 
 // draft begins the new token, which ends with what it came from (RFC 8693, section 2.2).
 func (g *exchangeGrant) draft(ctx context.Context, x *request) (err error) {
-	audience, err := g.audience(ctx, x)
+	origins := subject.Origins(g.subject.AccessToken)
+	if g.actor != nil {
+		origins = subject.Origins(g.subject.AccessToken, g.actor.AccessToken)
+	}
+	audience, err := g.audience(ctx, x, origins)
 	if err != nil {
 		return err
 	}
@@ -236,12 +230,10 @@ func (g *exchangeGrant) draft(ctx context.Context, x *request) (err error) {
 	t.SessionId, t.ClientId, t.AppId = origin.GetSessionId(), x.client.ClientID, x.client.ID
 	t.Audience, t.AuthTime, t.Amr, t.Actor = audience, g.subject.GetAuthTime(), g.subject.GetAmr(), g.subject.GetActor()
 	ends := []int64{g.subject.GetExpiresAt()}
-	t.Origins = subject.Origins(g.subject.AccessToken)
 	if g.actor != nil {
 		ends = append(ends, g.actor.GetExpiresAt())
-		t.Origins = subject.Origins(g.subject.AccessToken, g.actor.AccessToken)
 	}
-	if len(t.Origins) > subject.MaxOrigins {
+	if t.Origins = origins; subject.Exchanges(origins) > subject.MaxOrigins {
 		return endpoint.InvalidRequest("the tokens were exchanged too often")
 	}
 	if g.acts() {

@@ -73,7 +73,7 @@ func (g *refreshGrant) about(context.Context, *request) error { return nil }
 
 func (g *refreshGrant) draft(ctx context.Context, x *request) error {
 	was := g.was
-	audience, err := g.current(ctx, x, x.client, was.UserID, was.Audience)
+	audience, err := g.current(ctx, x, x.client, was.UserID, was.Audience, was.Origins)
 	if err != nil {
 		return err
 	}
