@@ -104,14 +104,14 @@ func (c *Chain) runAround(ctx context.Context, call *Call, around *Around, req p
 		return res, err
 	}
 	return outside(ctx, call.request, around.Limit, func(ctx context.Context) (proto.Message, error) {
-		return around.Response(ctx, call, req, res.(proto.Message), func(changed proto.Message) error { return c.Rules.rules.Validate(changed) })
+		return around.Response(ctx, call, req, res.(proto.Message), c.Rules.CheckAnswer)
 	})
 }
 
 // recheck refuses what a target made of a request when it breaks a rule of the contract or
 // is about another context.
 func (c *Chain) recheck(ctx context.Context, call *Call, changed proto.Message) error {
-	if err := c.Rules.check(changed, c.Limits); err != nil {
+	if err := c.Rules.check(changed, c.Limits, 0); err != nil {
 		return err
 	}
 	in, err := c.context(ctx, call.Operation, changed, call.Instance, call.Caller)

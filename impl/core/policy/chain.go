@@ -282,7 +282,7 @@ func (c *Chain) admit(ctx context.Context, req proto.Message, method string) (*C
 			return nil, err
 		}
 	}
-	if err := c.Rules.check(req, c.Limits); err != nil {
+	if err := c.Rules.check(req, c.Limits, maxExplained); err != nil {
 		return nil, err
 	}
 	in, err := c.context(ctx, op, req, instance, caller)

@@ -93,7 +93,13 @@ var contractLimit = func() uint32 {
 
 // Check refuses a request that breaks a rule.
 func (v *Validator) Check(request proto.Message) error {
-	return v.check(request, SearchLimits{}.OrDefault())
+	return v.check(request, SearchLimits{}.OrDefault(), maxExplained)
+}
+
+// CheckAnswer refuses an answer of a target that breaks a rule. The log has the first rule
+// only: an answer of some megabytes can break one in each of its elements.
+func (v *Validator) CheckAnswer(answer proto.Message) error {
+	return v.check(answer, SearchLimits{}.OrDefault(), 0)
 }
 
 // maxExplained is how many parts a request may have of which all rules are told that it
@@ -101,8 +107,9 @@ func (v *Validator) Check(request proto.Message) error {
 // of two letters each explained.
 const maxExplained = 2000
 
-// check is Check with other limits than those of the contract.
-func (v *Validator) check(request proto.Message, limits SearchLimits) error {
+// check is Check with other limits than those of the contract, and another one than
+// maxExplained.
+func (v *Validator) check(request proto.Message, limits SearchLimits, explained int) error {
 	parts, refusal := checkWire(request.ProtoReflect())
 	if refusal != nil {
 		return refusal
@@ -116,7 +123,7 @@ func (v *Validator) check(request proto.Message, limits SearchLimits) error {
 		defer func() { search.GetQuery().Limit = limit }()
 	}
 	var options []protovalidate.ValidationOption
-	if parts > maxExplained {
+	if parts > explained {
 		options = append(options, protovalidate.WithFailFast())
 	}
 	err := v.rules.Validate(request, options...)

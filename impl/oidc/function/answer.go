@@ -39,7 +39,7 @@ func (a *answers) accept(text []byte) error {
 	if err := wire.UnmarshalJSON(text, answer, protojson.UnmarshalOptions{}); err != nil {
 		return fmt.Errorf("the answer is none of a function: %w", err)
 	}
-	if err := a.rules.Check(answer); err != nil {
+	if err := a.rules.CheckAnswer(answer); err != nil {
 		return fmt.Errorf("the answer breaks a rule: %w", err)
 	}
 	size := a.size

@@ -20,7 +20,7 @@ import (
 
 // rules are those of everything that a file has.
 var rules = sync.OnceValues(func() (protovalidate.Validator, error) {
-	return protovalidate.New(protovalidate.WithMessages(&transferv1.TransferFile{}))
+	return protovalidate.New(protovalidate.WithMessages(&transferv1.TransferFile{}), protovalidate.WithFailFast()) // mend takes one at a time
 })
 
 // put hands on an item of a list of transferv1.TransferFile. What of it the contract does not
