@@ -346,6 +346,36 @@ func TestSEC221_WhoWaitsForTargetsHoldsNoPlace(t *testing.T) {
 	done.Wait()
 }
 
+// TestSEC221_ACallWaitsForALongAnswerWithoutHavingOne makes as many calls as an instance may
+// have long answers. The second long answer of each comes when all had their first.
+func TestSEC221_ACallWaitsForALongAnswerWithoutHavingOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	const share = 3
+	var asked, done sync.WaitGroup
+	asked.Add(share)
+	long := func(member any) (int, string) {
+		text, _ := json.Marshal(member)
+		return http.StatusOK, string(text) + strings.Repeat(" ", 300<<10)
+	}
+	before := w.receiver("before", interrupting, func(c call) (int, string) { return long(c.member["request"]) })
+	after := w.receiver("after", interrupting, func(c call) (int, string) {
+		asked.Done()
+		asked.Wait()
+		return long(c.member["response"])
+	})
+	w.on(`{"request":{`+createProject+`}}`, before)
+	w.on(`{"response":{`+createProject+`}}`, after)
+	for i := range share {
+		done.Go(func() {
+			if got := w.Do("owner", http.MethodPost, projects, fmt.Sprintf(`{"name":"p%d"}`, i)); got.Status != http.StatusCreated {
+				t.Errorf("got %d %s", got.Status, got.Body)
+			}
+		})
+	}
+	done.Wait()
+}
+
 func TestRightsThatEndWhileATargetIsAskedAreGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)

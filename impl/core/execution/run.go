@@ -16,6 +16,7 @@ import (
 	"github.com/writ-id/writ/impl/core/event"
 	"github.com/writ-id/writ/impl/core/fair"
 	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/outgoing"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
@@ -50,12 +51,10 @@ const (
 	// maxUnsent is how much memory the bodies may take of calls that nobody waits for; what
 	// is more is not sent.
 	maxUnsent = 64 << 20
-	// maxResponse is how long an answer may be that takes the place of ours, as far as the client
-	// takes it.
-	maxResponse = 64 << 20
-	// maxOfFunction is how long the answer of a function may be.
-	maxOfFunction = 1<<20 + 1
 )
+
+// MaxFunctionAnswer is how long the answer of a target of a function may be.
+const MaxFunctionAnswer = 1 << 20
 
 // New returns an Engine over c.
 func New(c Config) *Engine {
@@ -107,17 +106,18 @@ func (e *Engine) around(before, after *Run) *policy.Around {
 }
 
 // change calls the targets of a request condition, or a response condition when the call is
-// done, each with the message that those before it left. An answer that cannot take its place, as it is longer than most
-// for example, is a failure of the target.
+// done, each with the message that those before it left. A request that an answer became has
+// the memory of a request; a response has the place of the long answer until the call ends,
+// unless another target is asked: a call waits for a place without having one.
 func (r *Run) change(
 	ctx context.Context, call *policy.Call, message proto.Message, done bool, check func(proto.Message) error, payload func(proto.Message) wire.Appender,
 ) (proto.Message, error) {
 	request := policy.RequestFrom(ctx)
-	var answer *webhook.Answer
-	call.After(func() { answer.Release() }) // the message that it became is of its size
+	var kept *webhook.Answer
+	call.After(func() { kept.Release() })
 	for _, target := range r.Targets {
 		m := r.engine.message(request, payload(message))
-		answer.Release() // who waits for a place has none
+		kept.Release()
 		if target.Async {
 			call.After(func() { r.engine.startLater(r, target, m) })
 			continue
@@ -125,28 +125,39 @@ func (r *Run) change(
 		if target.Answers {
 			m.Keep = policy.MaxRequestBytes + 1
 			if done {
-				m.Keep = maxResponse
+				m.Keep = outgoing.MaxAnswer
 			}
 		}
-		var err error
-		answer, err = r.engine.wait(ctx, target, m)
+		answer, err := r.engine.wait(ctx, target, m)
+		changed := message
 		if err == nil && target.Answers && len(answer.Body) > 0 {
-			var changed proto.Message
-			if len(answer.Body) > policy.MaxRequestBytes && !done {
-				err = policy.TooLarge()
-			} else if changed, err = replaced(message, answer.Body); err == nil {
-				err = check(changed)
-			}
-			if err == nil {
-				message = changed
-				continue
-			}
+			changed, err = taken(message, answer.Body, done, check)
 		}
-		if err = r.failed(ctx, target, err); err != nil {
+		if err == nil && done {
+			kept = answer
+		} else {
+			answer.Release()
+		}
+		if err == nil {
+			message = changed
+		} else if err = r.failed(ctx, target, err); err != nil {
 			return nil, stopped(err, call, done)
 		}
 	}
 	return message, nil
+}
+
+// taken returns the message that an answer puts in the place of another one. An answer that
+// cannot take it, as it is longer than a request may be for example, is a failure of the target.
+func taken(message proto.Message, answer []byte, done bool, check func(proto.Message) error) (proto.Message, error) {
+	if len(answer) > policy.MaxRequestBytes && !done {
+		return nil, policy.TooLarge()
+	}
+	changed, err := replaced(message, answer)
+	if err == nil {
+		err = check(changed)
+	}
+	return changed, err
 }
 
 // stopped is the refusal of a call that a target interrupts: it says whether the call was
@@ -183,7 +194,7 @@ func (e *Engine) Function(ctx context.Context, run *Run, payload wire.Appender, 
 			}
 			one := *m // others may be sending it
 			if target.Answers {
-				one.Keep = maxOfFunction
+				one.Keep = MaxFunctionAnswer + 1
 			}
 			answer, err := e.wait(ctx, target, &one)
 			if err == nil && target.Answers && len(answer.Body) > 0 {
@@ -221,7 +232,8 @@ func (r *Run) failed(ctx context.Context, target *webhook.Target, err error) err
 
 var errBusy = errors.New("too many targets are being called")
 
-// wait calls a target, when there is a place for it, and waits for a success.
+// wait calls a target, when there is a place for it, and waits for a success. It gives the
+// place back before a long answer waits for another one.
 func (e *Engine) wait(ctx context.Context, target *webhook.Target, m *webhook.Message) (*webhook.Answer, error) {
 	limit, cancel := context.WithTimeoutCause(ctx, target.Timeout, errBusy)
 	err := e.gate.Enter(limit, target.InstanceID)
@@ -229,8 +241,11 @@ func (e *Engine) wait(ctx context.Context, target *webhook.Target, m *webhook.Me
 	if err != nil {
 		return nil, err
 	}
-	defer e.gate.Leave(target.InstanceID)
-	answer, err := e.Caller.Call(ctx, target, m)
+	leave := sync.OnceFunc(func() { e.gate.Leave(target.InstanceID) })
+	defer leave()
+	one := *m // others may be sending it
+	one.Yield = leave
+	answer, err := e.Caller.Call(ctx, target, &one)
 	if err == nil {
 		err = answer.Failure()
 	}

@@ -16,7 +16,8 @@ import (
 
 // Limits of what is posted (SEC-254).
 const (
-	maxAnswer    = 4 << 20
+	// MaxAnswer is how long an answer may be.
+	MaxAnswer    = 4 << 20
 	maxRedirects = 5
 	// Of answers longer than shortAnswer so many are in memory at a time, of one tenant so
 	// many of these, and so many more wait. The rest of one arrives in so much time.
@@ -64,14 +65,15 @@ func (a *Answer) RetryAfter(now time.Time) time.Duration {
 }
 
 // ErrTooLong is the error of an answer that is longer than anybody needs.
-var ErrTooLong = fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
+var ErrTooLong = fmt.Errorf("the answer is longer than %d MiB", MaxAnswer>>20)
 
 // Post posts a body and reads the answer, whatever its status is, but keeps no more than
-// so many bytes of it; more than 256 KiB until Release. Connections are kept for the pool of
+// so many bytes of it; more than 256 KiB until Release. Before a long answer waits for its
+// place, yield, if not nil, gives back the places that the caller holds. Connections are kept for the pool of
 // that name and used for nothing else; up to its slash it names the tenant. Redirects that keep the method are
 // followed, a few of them, and never from https to http; each address is judged like the
 // first (SEC-253). 303 and 300 are answers. ctx ends all of it.
-func (c *Client) Post(ctx context.Context, pool, address string, header http.Header, body []byte, keep int) (*Answer, error) {
+func (c *Client) Post(ctx context.Context, pool, address string, header http.Header, body []byte, keep int, yield func()) (*Answer, error) {
 	for redirects := 0; ; redirects++ {
 		response, err := c.post(ctx, pool, address, header, body)
 		if err != nil {
@@ -80,7 +82,7 @@ func (c *Client) Post(ctx context.Context, pool, address string, header http.Hea
 		switch response.StatusCode {
 		case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		default:
-			return c.read(ctx, pool, response, keep)
+			return c.read(ctx, pool, response, keep, yield)
 		}
 		next, err := response.Location()
 		response.Body.Close()
@@ -103,7 +105,7 @@ func (c *Client) PostOnce(ctx context.Context, pool, address string, header http
 	if err != nil {
 		return nil, err
 	}
-	return c.read(ctx, pool, response, keep)
+	return c.read(ctx, pool, response, keep, nil)
 }
 
 func (c *Client) post(ctx context.Context, pool, address string, header http.Header, body []byte) (*http.Response, error) {
@@ -123,16 +125,16 @@ func (c *Client) post(ctx context.Context, pool, address string, header http.Hea
 }
 
 // read reads an answer to its end, which is an error if that is too far.
-func (c *Client) read(ctx context.Context, pool string, response *http.Response, keep int) (*Answer, error) {
+func (c *Client) read(ctx context.Context, pool string, response *http.Response, keep int, yield func()) (*Answer, error) {
 	defer response.Body.Close()
 	answer := &Answer{Status: response.StatusCode, Header: response.Header}
-	body := io.LimitReader(response.Body, maxAnswer+1)
-	keep = min(keep, maxAnswer)
+	body := io.LimitReader(response.Body, MaxAnswer+1)
+	keep = min(keep, MaxAnswer)
 	var err error
 	answer.Body, err = io.ReadAll(io.LimitReader(body, int64(min(keep, shortAnswer))))
 	if err == nil && len(answer.Body) == shortAnswer && keep > shortAnswer {
 		tenant, _, _ := strings.Cut(pool, "/")
-		if err := c.long.Enter(ctx, tenant); err != nil {
+		if err := c.placeOfLong(ctx, tenant, yield); err != nil {
 			return answer, err
 		}
 		answer.release = func() { c.long.Leave(tenant) }
@@ -155,6 +157,17 @@ func (c *Client) read(ctx context.Context, pool string, response *http.Response,
 		}
 	}
 	return answer, plain(err)
+}
+
+// placeOfLong takes a place among the long answers.
+func (c *Client) placeOfLong(ctx context.Context, tenant string, yield func()) error {
+	if c.long.Try(tenant) {
+		return nil
+	}
+	if yield != nil {
+		yield()
+	}
+	return c.long.Enter(ctx, tenant)
 }
 
 // plain returns why a call failed without the addresses that the names of its URL lead to:

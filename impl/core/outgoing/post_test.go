@@ -64,7 +64,7 @@ func TestSEC253_RedirectsThatKeepTheMethodAreFollowed(t *testing.T) {
 			}
 			_, _ = io.WriteString(w, "arrived")
 		})
-		got, err := local().Post(t.Context(), "p", a.URL+"/from", http.Header{}, []byte("body"), 1<<30)
+		got, err := local().Post(t.Context(), "p", a.URL+"/from", http.Header{}, []byte("body"), 1<<30, nil)
 		if err != nil || got.Status != 200 || string(got.Body) != "arrived" {
 			t.Errorf("%d: got %v, %v", status, got, err)
 		}
@@ -73,7 +73,7 @@ func TestSEC253_RedirectsThatKeepTheMethodAreFollowed(t *testing.T) {
 		}
 	}
 	a := newAsked(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/to", http.StatusSeeOther) })
-	if got, err := local().Post(t.Context(), "p", a.URL+"/from", http.Header{}, nil, 1<<30); err != nil || got.Status != 303 || len(a.got()) != 1 {
+	if got, err := local().Post(t.Context(), "p", a.URL+"/from", http.Header{}, nil, 1<<30, nil); err != nil || got.Status != 303 || len(a.got()) != 1 {
 		t.Errorf("303, which is to be read by GET, is no answer but %v, %v after %q", got, err, a.got())
 	}
 }
@@ -87,7 +87,7 @@ func TestSEC253_RedirectsEnd(t *testing.T) {
 	for _, at := range []string{a.URL, "http://169.254.169.254/", "http://127.0.0.2:9/", "ftp://127.0.0.1/", "http://u:p@127.0.0.1/", "http://127.0.0.1:22/"} {
 		around = at
 		before := len(a.got())
-		got, err := local().Post(t.Context(), "p", a.URL, http.Header{}, nil, 1<<30)
+		got, err := local().Post(t.Context(), "p", a.URL, http.Header{}, nil, 1<<30, nil)
 		if err == nil {
 			t.Errorf("to %q: got %v", at, got)
 		}
@@ -105,12 +105,12 @@ func TestSEC253_NoRedirectLeadsFromHTTPSToHTTP(t *testing.T) {
 	plain := newAsked(t, func(http.ResponseWriter, *http.Request) {})
 	secure := httptest.NewTLSServer(http.RedirectHandler(plain.URL, http.StatusPermanentRedirect))
 	t.Cleanup(secure.Close)
-	if _, err := local().Post(t.Context(), "p", secure.URL, http.Header{}, nil, 1<<30); err == nil || len(plain.got()) != 0 {
+	if _, err := local().Post(t.Context(), "p", secure.URL, http.Header{}, nil, 1<<30, nil); err == nil || len(plain.got()) != 0 {
 		t.Errorf("a certificate of nobody is trusted: %v", err)
 	}
 	client := local()
 	client.Trust(secure.Certificate())
-	if _, err := client.Post(t.Context(), "p", secure.URL, http.Header{}, nil, 1<<30); err == nil || !strings.Contains(err.Error(), "from https to http") {
+	if _, err := client.Post(t.Context(), "p", secure.URL, http.Header{}, nil, 1<<30, nil); err == nil || !strings.Contains(err.Error(), "from https to http") {
 		t.Errorf("got %v", err)
 	}
 	if len(plain.got()) != 0 {
@@ -124,7 +124,7 @@ func TestSEC254_ConnectionsAreKeptForOnePoolOnly(t *testing.T) {
 	client := local()
 	for range 10 {
 		for _, pool := range []string{"one", "two"} {
-			if _, err := client.Post(t.Context(), pool, a.URL, http.Header{}, nil, 1<<30); err != nil {
+			if _, err := client.Post(t.Context(), pool, a.URL, http.Header{}, nil, 1<<30, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -133,7 +133,7 @@ func TestSEC254_ConnectionsAreKeptForOnePoolOnly(t *testing.T) {
 		t.Errorf("20 calls of two pools took %d connections, want 2", len(a.connections))
 	}
 	for i := range 1500 { // more than there are pools
-		if _, err := client.Post(t.Context(), fmt.Sprint(i), a.URL, http.Header{}, nil, 1<<30); err != nil {
+		if _, err := client.Post(t.Context(), fmt.Sprint(i), a.URL, http.Header{}, nil, 1<<30, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,7 +148,7 @@ func TestHTTP2IsSpokenWhereItIsOffered(t *testing.T) {
 	t.Cleanup(secure.Close)
 	client := local()
 	client.Trust(secure.Certificate())
-	if _, err := client.Post(t.Context(), "p", secure.URL, http.Header{}, []byte("body"), 1<<30); err != nil {
+	if _, err := client.Post(t.Context(), "p", secure.URL, http.Header{}, []byte("body"), 1<<30, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-proto; got != "HTTP/2.0" {
@@ -167,7 +167,7 @@ func TestSEC254_AnAnswerIsNotLongerThanItsLimit(t *testing.T) {
 		}
 	})
 	for _, keep := range []int{1 << 30, 100, 0} {
-		if got, err := local().Post(t.Context(), "p", a.URL, http.Header{}, nil, keep); !errors.Is(err, outgoing.ErrTooLong) || len(got.Body) > 4<<20 || len(got.Body) > keep {
+		if got, err := local().Post(t.Context(), "p", a.URL, http.Header{}, nil, keep, nil); !errors.Is(err, outgoing.ErrTooLong) || len(got.Body) > 4<<20 || len(got.Body) > keep {
 			t.Errorf("keeping %d: got %d bytes, %v", keep, len(got.Body), err)
 		}
 	}
@@ -180,7 +180,7 @@ func TestSEC254_OfAnAnswerIsKeptWhatIsWanted(t *testing.T) {
 		text := bytes.Repeat([]byte("x"), length)
 		a := newAsked(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text) })
 		for _, keep := range []int{0, 5, 256 << 10, 300 << 10, 1 << 30} {
-			got, err := client.Post(t.Context(), "p", a.URL, http.Header{}, nil, keep)
+			got, err := client.Post(t.Context(), "p", a.URL, http.Header{}, nil, keep, nil)
 			if err != nil || len(got.Body) != min(keep, length) {
 				t.Errorf("%d of %d: got %d bytes, %v", keep, length, len(got.Body), err)
 			}
@@ -209,7 +209,7 @@ func TestSEC254_LongAnswersWaitForEachOther(t *testing.T) {
 	var all sync.WaitGroup
 	for range calls {
 		all.Go(func() {
-			if got, err := client.Post(t.Context(), "p", a.URL, http.Header{}, nil, 1<<30); err != nil || len(got.Body) != 4<<20 {
+			if got, err := client.Post(t.Context(), "p", a.URL, http.Header{}, nil, 1<<30, nil); err != nil || len(got.Body) != 4<<20 {
 				t.Errorf("got %v", err)
 			} else {
 				got.Release()
@@ -236,7 +236,7 @@ func TestSEC259_TheErrorOfACallSaysNoAddress(t *testing.T) {
 	dns := resolver(t, always("127.0.0.1"))
 	client := outgoing.New(outgoing.Config{Resolver: dns, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})
 	for _, at := range []string{"http://inside.example" + port, "http://nowhere.invalid.example" + port} {
-		_, err := client.Post(t.Context(), "p", at, http.Header{}, nil, 1<<30)
+		_, err := client.Post(t.Context(), "p", at, http.Header{}, nil, 1<<30, nil)
 		if err == nil || strings.Contains(err.Error(), "127.0.0.1") {
 			t.Errorf("%s: got %v", at, err)
 		}
@@ -263,7 +263,7 @@ func TestSEC221_ATenantHasNoMoreThanItsShareOfLongAnswers(t *testing.T) {
 	client := local()
 	var kept []*outgoing.Answer
 	for range share {
-		got, err := client.Post(t.Context(), "one/target", a.URL, http.Header{}, nil, 1<<30)
+		got, err := client.Post(t.Context(), "one/target", a.URL, http.Header{}, nil, 1<<30, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -272,14 +272,14 @@ func TestSEC221_ATenantHasNoMoreThanItsShareOfLongAnswers(t *testing.T) {
 	// What was read is in memory still: a further one waits for it.
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if got, err := client.Post(ctx, "one/another target", a.URL, http.Header{}, nil, 1<<30); err == nil {
+	if got, err := client.Post(ctx, "one/another target", a.URL, http.Header{}, nil, 1<<30, nil); err == nil {
 		t.Errorf("one more than its share: %d bytes", len(got.Body))
 	}
 	hanging, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for i := range 40 {
 		all.Go(func() {
-			_, _ = client.Post(hanging, fmt.Sprintf("one/%d", i), a.URL+"/hangs", http.Header{}, nil, 1<<30)
+			_, _ = client.Post(hanging, fmt.Sprintf("one/%d", i), a.URL+"/hangs", http.Header{}, nil, 1<<30, nil)
 		})
 	}
 	for range 40 {
@@ -289,7 +289,7 @@ func TestSEC221_ATenantHasNoMoreThanItsShareOfLongAnswers(t *testing.T) {
 		one.Release() // those that hang have their places now
 	}
 	for range 2 * share {
-		got, err := client.Post(t.Context(), "two/target", a.URL, http.Header{}, nil, 1<<30)
+		got, err := client.Post(t.Context(), "two/target", a.URL, http.Header{}, nil, 1<<30, nil)
 		if err != nil || len(got.Body) != 1<<20 {
 			t.Fatalf("another tenant: %v", err)
 		}
@@ -297,7 +297,7 @@ func TestSEC221_ATenantHasNoMoreThanItsShareOfLongAnswers(t *testing.T) {
 	}
 	stop()
 	all.Wait()
-	if got, err := client.Post(t.Context(), "one/target", a.URL, http.Header{}, nil, 1<<30); err != nil {
+	if got, err := client.Post(t.Context(), "one/target", a.URL, http.Header{}, nil, 1<<30, nil); err != nil {
 		t.Errorf("afterwards: %v, %v", got, err)
 	}
 }

@@ -80,7 +80,7 @@ func (c *Chain) runAround(ctx context.Context, call *Call, around *Around, req p
 	defer call.request.finish()
 	method := call.Operation.Method
 	if around.Request != nil {
-		changed, err := outside(ctx, call.request, around.Limit, func(ctx context.Context) (proto.Message, error) {
+		changed, err := outside(ctx, call.request.Outside, around.Limit, func(ctx context.Context) (proto.Message, error) {
 			return around.Request(ctx, call, req, func(changed proto.Message) error { return c.recheck(ctx, call, changed) })
 		})
 		if err != nil {
@@ -103,7 +103,8 @@ func (c *Chain) runAround(ctx context.Context, call *Call, around *Around, req p
 	if err != nil || around.Response == nil {
 		return res, err
 	}
-	return outside(ctx, call.request, around.Limit, func(ctx context.Context) (proto.Message, error) {
+	// A place would be for nothing any more, and waiting for it could refuse what is done.
+	return outside(ctx, call.request.away, around.Limit, func(ctx context.Context) (proto.Message, error) {
 		return around.Response(ctx, call, req, res.(proto.Message), c.Rules.CheckAnswer)
 	})
 }
@@ -169,22 +170,28 @@ func (p *place) leave() {
 // request (Begin), and others take its place among those that run; after it, the request
 // waits for one again.
 func (r *Request) Outside(ctx context.Context, limit time.Duration, wait func(context.Context) error) error {
-	if r.Connection != nil {
-		r.Connection.Extend(limit)
-	}
-	goOn := standStill(ctx)
-	r.place.leave()
-	err := wait(ctx)
-	goOn()
-	if err != nil || r.place.gate == nil {
+	if err := r.away(ctx, limit, wait); err != nil || r.place.gate == nil {
 		return err
 	}
 	return r.place.enter(ctx)
 }
 
-// outside is Request.Outside for what has a result.
-func outside[T any](ctx context.Context, r *Request, limit time.Duration, wait func(context.Context) (T, error)) (result T, err error) {
-	err = r.Outside(ctx, limit, func(ctx context.Context) error {
+// away is Outside without a place after it.
+func (r *Request) away(ctx context.Context, limit time.Duration, wait func(context.Context) error) error {
+	if r.Connection != nil {
+		r.Connection.Extend(limit)
+	}
+	goOn := standStill(ctx)
+	r.place.leave()
+	defer goOn()
+	return wait(ctx)
+}
+
+// outside is Request.Outside, or away, for what has a result.
+func outside[T any](
+	ctx context.Context, run func(context.Context, time.Duration, func(context.Context) error) error, limit time.Duration, wait func(context.Context) (T, error),
+) (result T, err error) {
+	err = run(ctx, limit, func(ctx context.Context) error {
 		result, err = wait(ctx)
 		return err
 	})

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
+	"github.com/writ-id/writ/impl/core/fair"
 	"github.com/writ-id/writ/impl/core/fault"
 )
 
@@ -75,5 +76,40 @@ func TestSEC291_AnswersOfTargetsAreCheckedUpToTheFirstRule(t *testing.T) { //nol
 			t.Errorf("%s: to check many elements makes %d bytes, two make %d, and to look at the many makes %d", name, many, few, walked)
 		}
 		t.Logf("%s: %d bytes for two elements, %d for many, %d to look at them", name, few, many, walked)
+	}
+}
+
+// TestSEC221_AnAnswerOfATargetWaitsForNoPlace has others take all places while a response
+// target is asked: the call is done, and its long answer would be in memory meanwhile.
+func TestSEC221_AnAnswerOfATargetWaitsForNoPlace(t *testing.T) {
+	t.Parallel()
+	c := &Chain{}
+	gate := fair.New(2, 10)
+	for _, side := range []string{"request", "response"} {
+		request := &Request{place: place{gate: gate, tenant: "i"}}
+		if err := request.place.enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		call := &Call{Operation: &Operation{}, Instance: &Instance{}, Caller: &Caller{}, request: request}
+		around := &Around{Limit: time.Minute}
+		take := func(message proto.Message) (proto.Message, error) { return message, gate.Enter(t.Context(), "i") }
+		if side == "request" {
+			around.Request = func(_ context.Context, _ *Call, req proto.Message, _ func(proto.Message) error) (proto.Message, error) {
+				return take(req)
+			}
+		} else {
+			around.Response = func(_ context.Context, _ *Call, _, res proto.Message, _ func(proto.Message) error) (proto.Message, error) {
+				return take(res)
+			}
+		}
+		_, err := c.runAround(t.Context(), call, around, &actionv3.SearchTargetsRequest{}, func(context.Context, any) (any, error) { return &actionv3.SearchTargetsResponse{}, nil })
+		if refused := err != nil; refused != (side == "request") {
+			t.Errorf("%s: got %v", side, err)
+		}
+		request.place.leave()
+		gate.Leave("i")
+	}
+	if !gate.Try("i") {
+		t.Error("a place was lost")
 	}
 }

@@ -57,6 +57,8 @@ type Message struct {
 	// Keep is how much is kept of an answer that counts itself; 0 is what it may forward, and
 	// what people look at.
 	Keep int
+	// Yield, if not nil, gives back the place of the call before a long answer waits for one.
+	Yield func()
 }
 
 // Answer is what came of a call.
@@ -117,7 +119,7 @@ func (c *Caller) Call(ctx context.Context, t *Target, m *Message) (*Answer, erro
 	defer cancel()
 	sent := header.Clone()
 	sent["Webhook-Signature"] = []string{signature}
-	got, err := c.Out.Post(ctx, t.InstanceID+"/"+t.ID, t.URL, sent, m.Body, max(m.Keep, maxKept))
+	got, err := c.Out.Post(ctx, t.InstanceID+"/"+t.ID, t.URL, sent, m.Body, max(m.Keep, maxKept), m.Yield)
 	answer.Took = time.Since(begin)
 	if got != nil {
 		answer.got, answer.Status, answer.Body, answer.RetryAfter = got, got.Status, got.Body, got.RetryAfter(begin)

@@ -7,18 +7,16 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	"github.com/writ-id/writ/impl/core/execution"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/wire"
 	"github.com/writ-id/writ/impl/oidc/claims"
 	"github.com/writ-id/writ/impl/oidc/scope"
 )
 
-// Bounds of an answer that the contract cannot say. Tokens travel in headers, which take
-// some ten KiB.
-const (
-	maxAnswer = 1 << 20
-	maxClaims = 8 << 10 // of all answers, as JSON
-)
+// maxClaims bounds the claims of all answers, as JSON, which the contract cannot say. Tokens
+// travel in headers, which take some ten KiB.
+const maxClaims = 8 << 10
 
 // answers are those of the targets of one function, in their order.
 type answers struct {
@@ -32,8 +30,8 @@ type answers struct {
 
 // accept reads an answer. One that breaks a rule counts as none.
 func (a *answers) accept(text []byte) error {
-	if len(text) > maxAnswer {
-		return fmt.Errorf("the answer is longer than %d bytes", maxAnswer)
+	if len(text) > execution.MaxFunctionAnswer {
+		return fmt.Errorf("the answer is longer than %d bytes", execution.MaxFunctionAnswer)
 	}
 	answer := &eventv1.FunctionAnswer{}
 	if err := wire.UnmarshalJSON(text, answer, protojson.UnmarshalOptions{}); err != nil {
