@@ -38,7 +38,7 @@ func TestPasswordLogin(t *testing.T) {
 			}
 			b.fill("#password", "not my password")
 			b.submit()
-			b.wantText("The login name or password is not right.")
+			b.wantText("We could not sign you in with this login name and password.")
 			if title := b.text("title", "text"); !strings.HasPrefix(title, "Error: ") {
 				t.Errorf("a page with a mistake has the title %q", title)
 			}
