@@ -28,13 +28,13 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	refusal, ok := errors.AsType[*fault.Error](err)
 	if !ok {
 		if refusal = store.Fault(err); refusal == nil {
-			p.Logger.ErrorContext(r.Context(), "a login page failed", "path", r.URL.Path, "request", requestID(r), "err", err)
+			p.Logger.ErrorContext(r.Context(), "a login page failed", "path", r.URL.Path, policy.LogID(r.Context()), "err", err)
 			p.Error(w, r, Problem{Status: http.StatusInternalServerError, Code: "server_error"})
 			return
 		}
 	}
 	if errors.Is(refusal, provider.ErrNoSMTP) || errors.Is(refusal, provider.ErrNoSMS) {
-		p.Logger.WarnContext(r.Context(), "a page needs a provider that there is not", "path", r.URL.Path, "request", requestID(r), "reason", refusal.Reason)
+		p.Logger.WarnContext(r.Context(), "a page needs a provider that there is not", "path", r.URL.Path, policy.LogID(r.Context()), "reason", refusal.Reason)
 		p.Error(w, r, Problem{Status: http.StatusServiceUnavailable, Code: strings.ToLower(refusal.Reason)})
 		return
 	}
@@ -50,7 +50,7 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case fault.InvalidArgument:
 		p.Error(w, r, Problem{Status: http.StatusBadRequest, Code: "invalid_request"})
 	default:
-		p.Logger.ErrorContext(r.Context(), "a login page failed", "path", r.URL.Path, "request", requestID(r), "err", err)
+		p.Logger.ErrorContext(r.Context(), "a login page failed", "path", r.URL.Path, policy.LogID(r.Context()), "err", err)
 		p.Error(w, r, Problem{Status: http.StatusInternalServerError, Code: "server_error"})
 	}
 }
