@@ -155,6 +155,7 @@ func TestLogoutWithoutHint(t *testing.T) {
 	ask := s.app.logoutAddress(url.Values{"client_id": {s.app.config.ClientID}, "post_logout_redirect_uri": {s.app.home}})
 	b.open(ask)
 	b.wantText("Sign out?")
+	b.wantText(who.LoginName)
 	b.picture("signout")
 	b.open(s.app.begin().address)
 	b.arrive(s.app) // nothing was ended by looking

@@ -198,7 +198,7 @@ func wrongRequests(target string) []wrong {
 
 		{name: "no condition", req: put(nil, nil, nil), reason: invalid, field: "execution.condition"},
 		{name: "an empty condition", req: put(&actionv3.Condition{}, nil, nil), reason: invalid, field: "execution.condition"},
-		{name: "a request condition of nothing", req: put(condition(&actionv3.RequestExecution{}), nil, nil), reason: invalid, field: "execution.condition.request.condition"},
+		{name: "a request condition of nothing", req: put(condition(&actionv3.RequestExecution{}), nil, nil), reason: invalid, field: "execution.condition.request"},
 		{name: "all, false", req: put(condition(&actionv3.RequestExecution{Condition: &actionv3.RequestExecution_All{All: false}}), nil, nil), reason: invalid, field: "execution.condition.request.all"},
 		{name: "all responses, false", req: put(&actionv3.Condition{ConditionType: &actionv3.Condition_Response{
 			Response: &actionv3.ResponseExecution{Condition: &actionv3.ResponseExecution_All{All: false}},
