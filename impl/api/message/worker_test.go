@@ -71,7 +71,7 @@ func (q *queue) addWith(recipient, language string, data message.Data) {
 	q.Helper()
 	if err := message.Queue(q.Context(), q.env.DB.Pool, &q.env, &message.Message{
 		InstanceID: q.user.InstanceID, OrgID: q.user.OrgID, UserID: q.user.ID, Kind: message.Email, Template: "otp_email",
-		Recipient: recipient, Language: language, Data: data,
+		Recipient: recipient, Proven: true, Language: language, Data: data,
 	}); err != nil {
 		q.Fatal(err)
 	}
