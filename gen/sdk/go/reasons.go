@@ -82,7 +82,7 @@ const (
 	ReasonInvalidUtf8                 Reason = "INVALID_UTF8"
 	ReasonItemTooLarge                Reason = "ITEM_TOO_LARGE"
 	ReasonLanguageNotSupported        Reason = "LANGUAGE_NOT_SUPPORTED"
-	ReasonLifetimeTooShort            Reason = "LIFETIME_TOO_SHORT"
+	ReasonLifetimeTooLong             Reason = "LIFETIME_TOO_LONG"
 	ReasonMalformedFile               Reason = "MALFORMED_FILE"
 	ReasonMalformedJSON               Reason = "MALFORMED_JSON"
 	ReasonMalformedQuery              Reason = "MALFORMED_QUERY"

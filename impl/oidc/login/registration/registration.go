@@ -123,7 +123,7 @@ type Where struct {
 	InstanceID, OrgID, Language string
 	Before                      string // the user whom this login made before, if it did: this one takes their place
 	Browser                     code.Browser
-	Door                        string // a link for the owner of the address
+	Door                        string        // a link for the owner of the address
 	Lifetime                    time.Duration // of the session, while it is not used
 	UserAgent                   *sessionv3.UserAgent
 }
