@@ -136,6 +136,7 @@ const (
 	ReasonRoleTooHigh                 Reason = "ROLE_TOO_HIGH"
 	ReasonSecretRequired              Reason = "SECRET_REQUIRED"
 	ReasonSenderDomainUnverified      Reason = "SENDER_DOMAIN_UNVERIFIED"
+	ReasonServiceUserOfOrg            Reason = "SERVICE_USER_OF_ORG"
 	ReasonServiceUserRequired         Reason = "SERVICE_USER_REQUIRED"
 	ReasonSessionExpired              Reason = "SESSION_EXPIRED"
 	ReasonSessionTokenInvalid         Reason = "SESSION_TOKEN_INVALID"

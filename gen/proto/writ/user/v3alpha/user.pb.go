@@ -2614,10 +2614,10 @@ var File_writ_user_v3alpha_user_proto protoreflect.FileDescriptor
 
 const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\n" +
-	"\x1cwrit/user/v3alpha/user.proto\x12\x11writ.user.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xd0\x03\n" +
+	"\x1cwrit/user/v3alpha/user.proto\x12\x11writ.user.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xd4\x03\n" +
 	"\x04User\x12,\n" +
-	"\busername\x18\x01 \x01(\tB\x10\xbaH\rr\v\x10\x01\x18\xc8\x01\x92\x02\x03adaR\busername\x12E\n" +
-	"\x02id\x18\x02 \x01(\tB0\xbaH)r'\x10\x01\x18\xc8\x012 ^[A-Za-z0-9_-][A-Za-z0-9_.:@-]*$\x80\xc8\x18\x01H\x01R\x02id\x88\x01\x01\x120\n" +
+	"\busername\x18\x01 \x01(\tB\x10\xbaH\rr\v\x10\x01\x18\xc8\x01\x92\x02\x03adaR\busername\x12I\n" +
+	"\x02id\x18\x02 \x01(\tB4\xbaH)r'\x10\x01\x18\xc8\x012 ^[A-Za-z0-9_-][A-Za-z0-9_.:@-]*$\xf8\xc1\x18\x01\x80\xc8\x18\x01H\x01R\x02id\x88\x01\x01\x120\n" +
 	"\x05human\x18\x03 \x01(\v2\x18.writ.user.v3alpha.HumanH\x00R\x05human\x126\n" +
 	"\aservice\x18\x04 \x01(\v2\x1a.writ.user.v3alpha.ServiceH\x00R\aservice\x120\n" +
 	"\tschema_id\x18\x05 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x02R\bschemaId\x88\x01\x01\x121\n" +
@@ -2627,11 +2627,11 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\x04type\x12\x12\xbaH\x02\b\x01\x8a\xc8\x18\tuser_typeB\x05\n" +
 	"\x03_idB\f\n" +
 	"\n" +
-	"_schema_id\"\x92\x02\n" +
+	"_schema_id\"\x9e\x02\n" +
 	"\x05Human\x124\n" +
-	"\aprofile\x18\x01 \x01(\v2\x1a.writ.user.v3alpha.ProfileR\aprofile\x12.\n" +
-	"\x05email\x18\x02 \x01(\v2\x18.writ.user.v3alpha.EmailR\x05email\x12.\n" +
-	"\x05phone\x18\x03 \x01(\v2\x18.writ.user.v3alpha.PhoneR\x05phone\x12=\n" +
+	"\aprofile\x18\x01 \x01(\v2\x1a.writ.user.v3alpha.ProfileR\aprofile\x124\n" +
+	"\x05email\x18\x02 \x01(\v2\x18.writ.user.v3alpha.EmailB\x04\xf8\xc1\x18\x01R\x05email\x124\n" +
+	"\x05phone\x18\x03 \x01(\v2\x18.writ.user.v3alpha.PhoneB\x04\xf8\xc1\x18\x01R\x05phone\x12=\n" +
 	"\bpassword\x18\x04 \x01(\v2\x1b.writ.user.v3alpha.PasswordB\x04\x80\xc8\x18\x01R\bpassword\x124\n" +
 	"\aaddress\x18\x05 \x01(\v2\x1a.writ.user.v3alpha.AddressR\aaddress\"\xee\x06\n" +
 	"\aProfile\x12'\n" +
