@@ -242,3 +242,62 @@ func TestDeliveries(t *testing.T) {
 		s.refused(over.call(t, t.Context(), s.AdminToken, &actionv3.ReplayDeliveriesRequest{Filters: filters{in(dead)}}), "TARGET_DELETED", "")
 	}
 }
+
+// TestDeliveriesThatFollow has a target that interrupts give an event up, and replays what
+// was behind it: alone, when it is sent at once, and with it, when it waits again.
+func TestDeliveriesThatFollow(t *testing.T) {
+	t.Parallel()
+	s := suiteOf(t, harness.Own(t))
+	receiver := newEndpoint(t)
+	var targets []string
+	for _, name := range []string{"first", "second"} {
+		endpoint := webhook(name)
+		endpoint.GetRestWebhook().Url = receiver.URL
+		if endpoint.ExecutionType = nil; name == "first" {
+			endpoint.ExecutionType = &actionv3.Target_InterruptOnError{InterruptOnError: true}
+		}
+		target := must[*actionv3.CreateTargetResponse](s, &actionv3.CreateTargetRequest{Target: endpoint})
+		s.rememberSecret(target.GetSigningKey(), actionv3.ServiceActions_CreateTarget_FullMethodName)
+		targets = append(targets, target.GetDetails().GetId())
+	}
+	s.put(onEvent("project.added"), targets, nil)
+	project := must[*projectv3.CreateProjectResponse](s, &projectv3.CreateProjectRequest{Project: &projectv3.Project{Name: "gone"}})
+	of := &actionv3.DeliverySearchFilter{Filter: &actionv3.DeliverySearchFilter_Object{Object: &actionv3.DeliveryObjectFilter{Id: project.GetDetails().GetId()}}}
+	read := func() (first, second *actionv3.GetDelivery) {
+		for _, one := range must[*actionv3.SearchDeliveriesResponse](s, &actionv3.SearchDeliveriesRequest{Filters: []*actionv3.DeliverySearchFilter{of}}).GetResult() {
+			if first = one; one.GetTarget() == targets[1] {
+				second = one
+			}
+		}
+		if second != nil {
+			first = must[*actionv3.GetDeliveryResponse](s, &actionv3.GetDeliveryRequest{Id: second.GetFollows()}).GetDelivery()
+		}
+		return first, second
+	}
+	const dead, interrupted = actionv3.DeliveryState_DELIVERY_STATE_DEAD, actionv3.DeadReason_DEAD_REASON_INTERRUPTED
+	s.eventually("the execution is interrupted", func() bool {
+		first, second := read()
+		return first.GetState() == dead && second.GetState() == dead
+	})
+	first, second := read()
+	gate, behind := first.GetDetails().GetId(), second.GetDetails().GetId()
+	if first.GetTarget() != targets[0] || first.Follows != nil || first.GetDeadReason() != actionv3.DeadReason_DEAD_REASON_GONE || second.GetDeadReason() != interrupted || second.GetAttempts() != 0 {
+		t.Errorf("got %v and %v", first, second)
+	}
+	for i, over := range s.transports {
+		if got := over.call(t, t.Context(), s.AdminToken, &actionv3.ReplayDeliveriesRequest{Filters: []*actionv3.DeliverySearchFilter{of}}); got.refusal != nil {
+			t.Fatal(got)
+		}
+		s.eventually("both are given up again", func() bool {
+			first, second := read()
+			return receiver.times(gate) == 2+i && first.GetState() == dead && second.GetDeadReason() == interrupted
+		})
+		if n := receiver.times(behind); n != i {
+			t.Errorf("the second target was called %d times, want %d", n, i)
+		}
+		if got := over.call(t, t.Context(), s.AdminToken, &actionv3.ReplayDeliveryRequest{Id: behind}); got.refusal != nil {
+			t.Fatal(got)
+		}
+		s.eventually("it was sent", func() bool { _, second := read(); return receiver.times(behind) == 1+i && second.GetState() == dead })
+	}
+}

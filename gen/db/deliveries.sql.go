@@ -180,11 +180,68 @@ func (q *Queries) EndAttempts(ctx context.Context, db DBTX, arg EndAttemptsParam
 	return err
 }
 
-const endQueue = `-- name: EndQueue :execrows
-UPDATE deliveries e SET state = 4, dead_reason = 4, next_attempt = NULL, change_date = $1::timestamptz
+const endFollowing = `-- name: EndFollowing :many
+WITH RECURSIVE ended AS (
+    SELECT d.instance_id, d.id, d.is_followed, h.state AS came_to FROM (SELECT unnest($2::text[]) AS instance_id, unnest($3::text[]) AS id) n
+        JOIN deliveries h ON h.instance_id = n.instance_id AND h.id = n.id AND h.state <> 1 AND h.state <> 3
+        JOIN deliveries d ON d.instance_id = h.instance_id AND d.follows = h.id AND d.is_held
+    UNION ALL
+    SELECT d.instance_id, d.id, d.is_followed, e.came_to FROM ended e
+        JOIN deliveries d ON d.instance_id = e.instance_id AND d.follows = e.id AND d.is_held
+    WHERE e.came_to = 4 AND e.is_followed
+)
+UPDATE deliveries d SET is_held = false, change_date = $1::timestamptz, queued_date = CASE WHEN e.came_to = 2 THEN $1::timestamptz ELSE d.queued_date END,
+    state = CASE WHEN e.came_to = 4 THEN 4 ELSE d.state END, dead_reason = CASE WHEN e.came_to = 4 THEN 5 ELSE d.dead_reason END
+FROM ended e WHERE d.instance_id = e.instance_id AND d.id = e.id
+RETURNING d.instance_id, d.target, d.object_type, d.object_id
+`
+
+type EndFollowingParams struct {
+	Now         time.Time `db:"now"`
+	InstanceIds []string  `db:"instance_ids"`
+	Ids         []string  `db:"ids"`
+}
+
+type EndFollowingRow struct {
+	InstanceID string `db:"instance_id"`
+	Target     string `db:"target"`
+	ObjectType string `db:"object_type"`
+	ObjectID   string `db:"object_id"`
+}
+
+// Lets go what follows deliveries that reached their targets, and gives up what follows those
+// that were given up, with all that follows it. Their queues are locked.
+func (q *Queries) EndFollowing(ctx context.Context, db DBTX, arg EndFollowingParams) ([]EndFollowingRow, error) {
+	rows, err := db.Query(ctx, endFollowing, arg.Now, arg.InstanceIds, arg.Ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []EndFollowingRow{}
+	for rows.Next() {
+		var i EndFollowingRow
+		if err := rows.Scan(
+			&i.InstanceID,
+			&i.Target,
+			&i.ObjectType,
+			&i.ObjectID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const endQueue = `-- name: EndQueue :many
+UPDATE deliveries e SET state = 4, dead_reason = 4, next_attempt = NULL, is_held = false, change_date = $1::timestamptz
 WHERE e.instance_id = $2 AND e.id IN (
     SELECT d.id FROM deliveries d JOIN delivery_queues q ON q.instance_id = d.instance_id AND q.target = d.target AND q.leased_by = $3::text
     WHERE d.instance_id = $2 AND d.target = $4 AND d.state IN (1, 3) LIMIT $5::int FOR NO KEY UPDATE OF q)
+RETURNING e.id, e.is_followed
 `
 
 type EndQueueParams struct {
@@ -195,9 +252,14 @@ type EndQueueParams struct {
 	Batch      int32     `db:"batch"`
 }
 
+type EndQueueRow struct {
+	ID         string `db:"id"`
+	IsFollowed bool   `db:"is_followed"`
+}
+
 // Ends some deliveries to a target that is gone.
-func (q *Queries) EndQueue(ctx context.Context, db DBTX, arg EndQueueParams) (int64, error) {
-	result, err := db.Exec(ctx, endQueue,
+func (q *Queries) EndQueue(ctx context.Context, db DBTX, arg EndQueueParams) ([]EndQueueRow, error) {
+	rows, err := db.Query(ctx, endQueue,
 		arg.Now,
 		arg.InstanceID,
 		arg.Lease,
@@ -205,9 +267,21 @@ func (q *Queries) EndQueue(ctx context.Context, db DBTX, arg EndQueueParams) (in
 		arg.Batch,
 	)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	items := []EndQueueRow{}
+	for rows.Next() {
+		var i EndQueueRow
+		if err := rows.Scan(&i.ID, &i.IsFollowed); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const existingTargets = `-- name: ExistingTargets :many
@@ -233,6 +307,80 @@ func (q *Queries) ExistingTargets(ctx context.Context, db DBTX, arg ExistingTarg
 			return nil, err
 		}
 		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const followingEnded = `-- name: FollowingEnded :many
+SELECT h.instance_id, h.id FROM deliveries d JOIN deliveries h ON h.instance_id = d.instance_id AND h.id = d.follows
+WHERE d.is_held AND h.state <> 1 AND h.state <> 3 LIMIT $1::int
+`
+
+type FollowingEndedRow struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+}
+
+// What ended while others that follow it are held nevertheless: a target that is gone ended it,
+// or a node of the release before.
+func (q *Queries) FollowingEnded(ctx context.Context, db DBTX, batch int32) ([]FollowingEndedRow, error) {
+	rows, err := db.Query(ctx, followingEnded, batch)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []FollowingEndedRow{}
+	for rows.Next() {
+		var i FollowingEndedRow
+		if err := rows.Scan(&i.InstanceID, &i.ID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const followingQueues = `-- name: FollowingQueues :many
+WITH RECURSIVE later AS (
+    SELECT d.instance_id, d.id, d.target, d.is_followed FROM (SELECT unnest($1::text[]) AS instance_id, unnest($2::text[]) AS id) n
+        JOIN deliveries d ON d.instance_id = n.instance_id AND d.follows = n.id
+    UNION ALL
+    SELECT d.instance_id, d.id, d.target, d.is_followed FROM later l JOIN deliveries d ON d.instance_id = l.instance_id AND d.follows = l.id WHERE l.is_followed
+)
+SELECT DISTINCT l.instance_id::text AS instance_id, l.target::text AS target FROM later l
+`
+
+type FollowingQueuesParams struct {
+	InstanceIds []string `db:"instance_ids"`
+	Ids         []string `db:"ids"`
+}
+
+type FollowingQueuesRow struct {
+	InstanceID string `db:"instance_id"`
+	Target     string `db:"target"`
+}
+
+// The queues of all that follow some deliveries, and of what follows these, whatever
+// became of it: whoever ends a delivery that is followed locks them too.
+func (q *Queries) FollowingQueues(ctx context.Context, db DBTX, arg FollowingQueuesParams) ([]FollowingQueuesRow, error) {
+	rows, err := db.Query(ctx, followingQueues, arg.InstanceIds, arg.Ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []FollowingQueuesRow{}
+	for rows.Next() {
+		var i FollowingQueuesRow
+		if err := rows.Scan(&i.InstanceID, &i.Target); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -408,6 +556,23 @@ func (q *Queries) InstancesAhead(ctx context.Context, db DBTX, instanceIds []str
 	return items, nil
 }
 
+const isToBeSent = `-- name: IsToBeSent :one
+SELECT EXISTS (SELECT FROM deliveries d WHERE d.instance_id = $1 AND d.id = $2 AND d.state <> 2 AND d.state <> 4)::bool AS is
+`
+
+type IsToBeSentParams struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+}
+
+// Whether a delivery is still to reach its target.
+func (q *Queries) IsToBeSent(ctx context.Context, db DBTX, arg IsToBeSentParams) (bool, error) {
+	row := db.QueryRow(ctx, isToBeSent, arg.InstanceID, arg.ID)
+	var is bool
+	err := row.Scan(&is)
+	return is, err
+}
+
 const leaseDeliveryQueues = `-- name: LeaseDeliveryQueues :many
 UPDATE delivery_queues q SET leased_by = concat_ws('/', $1::text, q.instance_id, q.target), lease_end = clock_timestamp() + make_interval(secs => $2::float8)
 WHERE (q.instance_id, q.target) IN (
@@ -497,8 +662,8 @@ func (q *Queries) LockDeliveryCursor(ctx context.Context, db DBTX) (LockDelivery
 }
 
 const lockDeliveryQueues = `-- name: LockDeliveryQueues :many
-SELECT q.instance_id, q.target, q.leased_by FROM delivery_queues q
-WHERE (q.instance_id, q.target) IN (SELECT unnest($1::text[]), unnest($2::text[])) AND q.leased_by IS NOT NULL
+SELECT q.instance_id, q.target, coalesce(q.leased_by, '')::text AS leased_by FROM delivery_queues q
+WHERE (q.instance_id, q.target) IN (SELECT unnest($1::text[]), unnest($2::text[]))
 ORDER BY q.instance_id, q.target FOR NO KEY UPDATE
 `
 
@@ -508,12 +673,12 @@ type LockDeliveryQueuesParams struct {
 }
 
 type LockDeliveryQueuesRow struct {
-	InstanceID string  `db:"instance_id"`
-	Target     string  `db:"target"`
-	LeasedBy   *string `db:"leased_by"`
+	InstanceID string `db:"instance_id"`
+	Target     string `db:"target"`
+	LeasedBy   string `db:"leased_by"`
 }
 
-// Locks queues that are still leased, in the order in which everybody locks them.
+// Locks queues in the order in which everybody locks them.
 func (q *Queries) LockDeliveryQueues(ctx context.Context, db DBTX, arg LockDeliveryQueuesParams) ([]LockDeliveryQueuesRow, error) {
 	rows, err := db.Query(ctx, lockDeliveryQueues, arg.InstanceIds, arg.Targets)
 	if err != nil {
@@ -613,15 +778,16 @@ func (q *Queries) PauseDeliveryQueue(ctx context.Context, db DBTX, arg PauseDeli
 
 const queueDeliveries = `-- name: QueueDeliveries :exec
 INSERT INTO deliveries (instance_id, id, target, execution, delivered_type, delivered_sequence, object_type, object_id, position, body, traceparent, next_attempt,
-    state, dead_reason, attempts, all_attempts, queued_date, sequence, creation_date, change_date)
+    follows, is_held, is_followed, state, dead_reason, attempts, all_attempts, queued_date, sequence, creation_date, change_date)
 SELECT n.instance_id, n.id, n.target, n.execution, n.delivered_type, n.delivered_sequence, n.object_type, n.object_id, n.position, n.body, n.traceparent,
-    CASE WHEN n.is_first AND NOT EXISTS (
+    CASE WHEN n.is_first AND n.follows = '' AND NOT EXISTS (
         SELECT FROM deliveries d WHERE d.instance_id = n.instance_id AND d.target = n.target AND d.object_type = n.object_type AND d.object_id = n.object_id AND d.state IN (1, 3)
     ) THEN $1::timestamptz END,
-    1, 0, 0, 0, $1::timestamptz, n.delivered_sequence, $1::timestamptz, $1::timestamptz
+    nullif(n.follows, ''), n.follows <> '', n.is_followed, 1, 0, 0, 0, $1::timestamptz, n.delivered_sequence, $1::timestamptz, $1::timestamptz
 FROM (SELECT unnest($2::text[]) AS instance_id, unnest($3::text[]) AS id, unnest($4::text[]) AS target, unnest($5::text[]) AS execution,
     unnest($6::text[]) AS delivered_type, unnest($7::bigint[]) AS delivered_sequence, unnest($8::text[]) AS object_type,
-    unnest($9::text[]) AS object_id, unnest($10::bigint[]) AS position, unnest($11::text[]) AS body, unnest($12::text[]) AS traceparent, unnest($13::bool[]) AS is_first) n
+    unnest($9::text[]) AS object_id, unnest($10::bigint[]) AS position, unnest($11::text[]) AS body, unnest($12::text[]) AS traceparent, unnest($13::bool[]) AS is_first,
+    unnest($14::text[]) AS follows, unnest($15::bool[]) AS is_followed) n
 `
 
 type QueueDeliveriesParams struct {
@@ -638,10 +804,12 @@ type QueueDeliveriesParams struct {
 	Bodies       []string  `db:"bodies"`
 	Traceparents []string  `db:"traceparents"`
 	AreFirst     []bool    `db:"are_first"`
+	Follow       []string  `db:"follow"`
+	AreFollowed  []bool    `db:"are_followed"`
 }
 
 // Those that are the first of their object in the batch are due, unless the target has
-// still to get an older one.
+// still to get an older one, or another target one before it.
 func (q *Queries) QueueDeliveries(ctx context.Context, db DBTX, arg QueueDeliveriesParams) error {
 	_, err := db.Exec(ctx, queueDeliveries,
 		arg.Now,
@@ -657,6 +825,8 @@ func (q *Queries) QueueDeliveries(ctx context.Context, db DBTX, arg QueueDeliver
 		arg.Bodies,
 		arg.Traceparents,
 		arg.AreFirst,
+		arg.Follow,
+		arg.AreFollowed,
 	)
 	return err
 }
@@ -726,7 +896,7 @@ func (q *Queries) ReadEventsAhead(ctx context.Context, db DBTX, arg ReadEventsAh
 }
 
 const readyDeliveries = `-- name: ReadyDeliveries :many
-SELECT d.id, d.object_type, d.object_id, d.attempts, d.all_attempts, d.queued_date, d.body, d.traceparent FROM deliveries d
+SELECT d.id, d.object_type, d.object_id, d.attempts, d.all_attempts, d.queued_date, d.body, d.traceparent, d.is_followed FROM deliveries d
 WHERE d.instance_id = $1 AND d.target = $2 AND d.next_attempt <= $3::timestamptz AND d.id <> ALL ($4::text[])
 ORDER BY d.next_attempt, d.position LIMIT $5::int
 `
@@ -748,6 +918,7 @@ type ReadyDeliveriesRow struct {
 	QueuedDate  time.Time `db:"queued_date"`
 	Body        string    `db:"body"`
 	Traceparent string    `db:"traceparent"`
+	IsFollowed  bool      `db:"is_followed"`
 }
 
 func (q *Queries) ReadyDeliveries(ctx context.Context, db DBTX, arg ReadyDeliveriesParams) ([]ReadyDeliveriesRow, error) {
@@ -774,6 +945,7 @@ func (q *Queries) ReadyDeliveries(ctx context.Context, db DBTX, arg ReadyDeliver
 			&i.QueuedDate,
 			&i.Body,
 			&i.Traceparent,
+			&i.IsFollowed,
 		); err != nil {
 			return nil, err
 		}
@@ -842,10 +1014,10 @@ const releaseLanes = `-- name: ReleaseLanes :exec
 UPDATE deliveries d SET next_attempt = $1::timestamptz
 FROM (SELECT unnest($2::text[]) AS instance_id, unnest($3::text[]) AS target, unnest($4::text[]) AS object_type, unnest($5::text[]) AS object_id) l
     CROSS JOIN LATERAL (
-        SELECT o.instance_id, o.id, o.next_attempt FROM deliveries o
+        SELECT o.instance_id, o.id, o.next_attempt, o.is_held FROM deliveries o
         WHERE o.instance_id = l.instance_id AND o.target = l.target AND o.object_type = l.object_type AND o.object_id = l.object_id AND o.state IN (1, 3)
         ORDER BY o.position LIMIT 1) next
-WHERE next.next_attempt IS NULL AND d.instance_id = next.instance_id AND d.id = next.id
+WHERE next.next_attempt IS NULL AND NOT next.is_held AND d.instance_id = next.instance_id AND d.id = next.id
 `
 
 type ReleaseLanesParams struct {
@@ -901,9 +1073,12 @@ func (q *Queries) RenewDeliveryLeases(ctx context.Context, db DBTX, arg RenewDel
 }
 
 const replayDeliveries = `-- name: ReplayDeliveries :execrows
-UPDATE deliveries d SET state = 1, dead_reason = 0, attempts = 0, queued_date = $1::timestamptz, change_date = $1::timestamptz,
-    next_attempt = CASE WHEN d.state = 3 THEN $1::timestamptz END
-WHERE d.instance_id = $2 AND d.id = ANY ($3::text[]) AND d.state <> 1
+UPDATE deliveries d SET state = 1, dead_reason = 0, attempts = 0, queued_date = $1::timestamptz, change_date = $1::timestamptz, is_held = n.is_held,
+    next_attempt = CASE WHEN d.state = 3 AND NOT n.is_held THEN $1::timestamptz END
+FROM (SELECT o.id, o.follows IS NOT NULL AND (o.follows = ANY ($3::text[]) OR EXISTS (
+        SELECT FROM deliveries h WHERE h.instance_id = o.instance_id AND h.id = o.follows AND h.state <> 2 AND h.state <> 4)) AS is_held
+    FROM deliveries o WHERE o.instance_id = $2 AND o.id = ANY ($3::text[]) AND o.state <> 1) n
+WHERE d.instance_id = $2 AND d.id = n.id
 `
 
 type ReplayDeliveriesParams struct {
@@ -912,7 +1087,8 @@ type ReplayDeliveriesParams struct {
 	Ids        []string  `db:"ids"`
 }
 
-// What failed is due already, or was to be later.
+// What failed is due already, or was to be later. What follows another waits for that
+// only if it is still to be sent, then or by this.
 func (q *Queries) ReplayDeliveries(ctx context.Context, db DBTX, arg ReplayDeliveriesParams) (int64, error) {
 	result, err := db.Exec(ctx, replayDeliveries, arg.Now, arg.InstanceID, arg.Ids)
 	if err != nil {

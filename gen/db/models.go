@@ -125,6 +125,9 @@ type Delivery struct {
 	CreationDate      time.Time              `db:"creation_date"`
 	ChangeDate        time.Time              `db:"change_date"`
 	Traceparent       string                 `db:"traceparent"`
+	Follows           *string                `db:"follows"`
+	IsHeld            bool                   `db:"is_held"`
+	IsFollowed        bool                   `db:"is_followed"`
 }
 
 type DeliveryAhead struct {

@@ -29,7 +29,7 @@ func (q *Queries) DeliveriesDelete(ctx context.Context, db DBTX, arg DeliveriesD
 }
 
 const deliveriesHold = `-- name: DeliveriesHold :one
-SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date, t.traceparent FROM deliveries t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
+SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date, t.traceparent, t.follows, t.is_held, t.is_followed FROM deliveries t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
 `
 
 type DeliveriesHoldParams struct {
@@ -62,13 +62,16 @@ func (q *Queries) DeliveriesHold(ctx context.Context, db DBTX, arg DeliveriesHol
 		&i.CreationDate,
 		&i.ChangeDate,
 		&i.Traceparent,
+		&i.Follows,
+		&i.IsHeld,
+		&i.IsFollowed,
 	)
 	return i, err
 }
 
 const deliveriesInsert = `-- name: DeliveriesInsert :one
-INSERT INTO deliveries (instance_id, id, target, execution, delivered_type, delivered_sequence, object_type, object_id, position, state, dead_reason, attempts, all_attempts, queued_date, next_attempt, body, sequence, creation_date, change_date, traceparent)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, append_event($17, $18, $19, $20, $21, $22, $23, $24, $25::timestamptz, $26, $27), $28, $29, $30)
+INSERT INTO deliveries (instance_id, id, target, execution, delivered_type, delivered_sequence, object_type, object_id, position, state, dead_reason, attempts, all_attempts, queued_date, next_attempt, body, sequence, creation_date, change_date, traceparent, follows, is_held, is_followed)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, append_event($17, $18, $19, $20, $21, $22, $23, $24, $25::timestamptz, $26, $27), $28, $29, $30, $31, $32, $33)
 RETURNING sequence
 `
 
@@ -103,6 +106,9 @@ type DeliveriesInsertParams struct {
 	CreationDate       time.Time              `db:"creation_date"`
 	ChangeDate         time.Time              `db:"change_date"`
 	Traceparent        string                 `db:"traceparent"`
+	Follows            *string                `db:"follows"`
+	IsHeld             bool                   `db:"is_held"`
+	IsFollowed         bool                   `db:"is_followed"`
 }
 
 // DeliveriesInsert stores a new row and appends its event.
@@ -138,6 +144,9 @@ func (q *Queries) DeliveriesInsert(ctx context.Context, db DBTX, arg DeliveriesI
 		arg.CreationDate,
 		arg.ChangeDate,
 		arg.Traceparent,
+		arg.Follows,
+		arg.IsHeld,
+		arg.IsFollowed,
 	)
 	var sequence int64
 	err := row.Scan(&sequence)
@@ -189,7 +198,7 @@ func (q *Queries) DeliveriesLeave(ctx context.Context, db DBTX, arg DeliveriesLe
 }
 
 const deliveriesLock = `-- name: DeliveriesLock :one
-SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date, t.traceparent FROM deliveries t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
+SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date, t.traceparent, t.follows, t.is_held, t.is_followed FROM deliveries t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
 `
 
 type DeliveriesLockParams struct {
@@ -222,13 +231,16 @@ func (q *Queries) DeliveriesLock(ctx context.Context, db DBTX, arg DeliveriesLoc
 		&i.CreationDate,
 		&i.ChangeDate,
 		&i.Traceparent,
+		&i.Follows,
+		&i.IsHeld,
+		&i.IsFollowed,
 	)
 	return i, err
 }
 
 const deliveriesRead = `-- name: DeliveriesRead :one
 
-SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date, t.traceparent FROM deliveries t WHERE t.instance_id = $1 AND t.id = $2
+SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date, t.traceparent, t.follows, t.is_held, t.is_followed FROM deliveries t WHERE t.instance_id = $1 AND t.id = $2
 `
 
 type DeliveriesReadParams struct {
@@ -262,12 +274,15 @@ func (q *Queries) DeliveriesRead(ctx context.Context, db DBTX, arg DeliveriesRea
 		&i.CreationDate,
 		&i.ChangeDate,
 		&i.Traceparent,
+		&i.Follows,
+		&i.IsHeld,
+		&i.IsFollowed,
 	)
 	return i, err
 }
 
 const deliveriesTake = `-- name: DeliveriesTake :one
-SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date, t.traceparent FROM deliveries t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
+SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date, t.traceparent, t.follows, t.is_held, t.is_followed FROM deliveries t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
 `
 
 type DeliveriesTakeParams struct {
@@ -300,13 +315,16 @@ func (q *Queries) DeliveriesTake(ctx context.Context, db DBTX, arg DeliveriesTak
 		&i.CreationDate,
 		&i.ChangeDate,
 		&i.Traceparent,
+		&i.Follows,
+		&i.IsHeld,
+		&i.IsFollowed,
 	)
 	return i, err
 }
 
 const deliveriesUpdate = `-- name: DeliveriesUpdate :one
-UPDATE deliveries t SET target = $1, execution = $2, delivered_type = $3, delivered_sequence = $4, object_type = $5, object_id = $6, position = $7, state = $8, dead_reason = $9, attempts = $10, all_attempts = $11, queued_date = $12, next_attempt = $13, body = $14, sequence = append_event($15, $16, $17, $18, $19, $20, $21, $22, $23::timestamptz, $24, $25), change_date = $26, traceparent = $27
-WHERE t.instance_id = $28 AND t.id = $29
+UPDATE deliveries t SET target = $1, execution = $2, delivered_type = $3, delivered_sequence = $4, object_type = $5, object_id = $6, position = $7, state = $8, dead_reason = $9, attempts = $10, all_attempts = $11, queued_date = $12, next_attempt = $13, body = $14, sequence = append_event($15, $16, $17, $18, $19, $20, $21, $22, $23::timestamptz, $24, $25), change_date = $26, traceparent = $27, follows = $28, is_held = $29, is_followed = $30
+WHERE t.instance_id = $31 AND t.id = $32
 RETURNING t.sequence
 `
 
@@ -338,6 +356,9 @@ type DeliveriesUpdateParams struct {
 	EventTraceparent   string                 `db:"event_traceparent"`
 	ChangeDate         time.Time              `db:"change_date"`
 	Traceparent        string                 `db:"traceparent"`
+	Follows            *string                `db:"follows"`
+	IsHeld             bool                   `db:"is_held"`
+	IsFollowed         bool                   `db:"is_followed"`
 	InstanceID         string                 `db:"instance_id"`
 	ID                 string                 `db:"id"`
 }
@@ -372,6 +393,9 @@ func (q *Queries) DeliveriesUpdate(ctx context.Context, db DBTX, arg DeliveriesU
 		arg.EventTraceparent,
 		arg.ChangeDate,
 		arg.Traceparent,
+		arg.Follows,
+		arg.IsHeld,
+		arg.IsFollowed,
 		arg.InstanceID,
 		arg.ID,
 	)

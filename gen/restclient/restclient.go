@@ -265,6 +265,7 @@ const (
 	DEADREASONAGE           DeadReason = "DEAD_REASON_AGE"
 	DEADREASONATTEMPTS      DeadReason = "DEAD_REASON_ATTEMPTS"
 	DEADREASONGONE          DeadReason = "DEAD_REASON_GONE"
+	DEADREASONINTERRUPTED   DeadReason = "DEAD_REASON_INTERRUPTED"
 	DEADREASONTARGETDELETED DeadReason = "DEAD_REASON_TARGET_DELETED"
 	DEADREASONUNSPECIFIED   DeadReason = "DEAD_REASON_UNSPECIFIED"
 )
@@ -277,6 +278,8 @@ func (e DeadReason) Valid() bool {
 	case DEADREASONATTEMPTS:
 		return true
 	case DEADREASONGONE:
+		return true
+	case DEADREASONINTERRUPTED:
 		return true
 	case DEADREASONTARGETDELETED:
 		return true
@@ -4108,7 +4111,10 @@ type GetDelivery struct {
 	// Execution The ID of the execution that named the target.
 	Execution string `json:"execution"`
 
-	// NextAttempt When it is tried next; absent when it is delivered or dead, and while an older delivery of the same object to the same target is not.
+	// Follows The delivery of the same event to the last target before this one in the execution that has interrupt_on_error: this delivery is sent when that one is delivered, and is dead when that one is. Absent when there is no such target.
+	Follows *string `json:"follows,omitempty"`
+
+	// NextAttempt When it is tried next; absent when it is delivered or dead, and while an older delivery of the same object to the same target, or the one that it follows, is not.
 	NextAttempt *time.Time `json:"nextAttempt,omitempty"`
 
 	// State How far it got.
@@ -6881,7 +6887,7 @@ type PatchSessionReply struct {
 
 // PatchTarget PatchTarget changes the fields of a target that are present.
 type PatchTarget struct {
-	// InterruptOnError Stop the whole execution on any error.
+	// InterruptOnError Stop the whole execution on any error. Of an event the targets after this one get nothing before it was delivered here, and nothing at all when that is given up.
 	InterruptOnError *bool `json:"interruptOnError,omitempty"`
 
 	// IsAsync Run the call asynchronously; its result is ignored.
@@ -8677,7 +8683,7 @@ type TLSMode string
 
 // Target Target is an HTTP endpoint that executions call.
 type Target struct {
-	// InterruptOnError Stop the whole execution on any error.
+	// InterruptOnError Stop the whole execution on any error. Of an event the targets after this one get nothing before it was delivered here, and nothing at all when that is given up.
 	InterruptOnError *bool `json:"interruptOnError,omitempty"`
 
 	// IsAsync Run the call asynchronously; its result is ignored.
@@ -8718,7 +8724,7 @@ type TargetNameFilter struct {
 
 // TargetOutput Target is an HTTP endpoint that executions call.
 type TargetOutput struct {
-	// InterruptOnError Stop the whole execution on any error.
+	// InterruptOnError Stop the whole execution on any error. Of an event the targets after this one get nothing before it was delivered here, and nothing at all when that is given up.
 	InterruptOnError *bool `json:"interruptOnError,omitempty"`
 
 	// IsAsync Run the call asynchronously; its result is ignored.
@@ -9998,6 +10004,9 @@ type Refused = Status
 
 // TooSlow Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type TooSlow = Status
+
+// TransferRunning Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
+type TransferRunning = Status
 
 // Unauthenticated Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type Unauthenticated = Status
@@ -12721,7 +12730,7 @@ type ClientInterface interface {
 	// Corresponds with GET /resources/v3alpha/executions/deliveries/{id} (the `GetDelivery` operationId).
 	GetDelivery(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReplayDelivery Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target
+	// ReplayDelivery Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target, and behind the one that it follows while that is still to be sent
 	//
 	// One that is pending already is refused.
 	//
@@ -16542,7 +16551,7 @@ func (c *Client) GetDelivery(ctx context.Context, id string, reqEditors ...Reque
 	return c.Client.Do(req)
 }
 
-// ReplayDelivery Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target
+// ReplayDelivery Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target, and behind the one that it follows while that is still to be sent
 //
 // One that is pending already is refused.
 //
@@ -36521,7 +36530,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /resources/v3alpha/executions/deliveries/{id} (the `GetDelivery` operationId).
 	GetDeliveryWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetDeliveryAnswer, error)
 
-	// ReplayDeliveryWithResponse Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target
+	// ReplayDeliveryWithResponse Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target, and behind the one that it follows while that is still to be sent
 	//
 	// One that is pending already is refused.
 	//
@@ -39336,6 +39345,11 @@ type ExportDataAnswer401Headers struct {
 	WWWAuthenticate string
 }
 
+// ExportDataAnswer429Headers the declared response headers of an HTTP 429 response for ExportData
+type ExportDataAnswer429Headers struct {
+	RetryAfter *int
+}
+
 // ExportDataAnswer503Headers the declared response headers of an HTTP 503 response for ExportData
 type ExportDataAnswer503Headers struct {
 	RetryAfter int
@@ -39363,7 +39377,7 @@ type ExportDataAnswer struct {
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *Blocked
+	JSON429 *TransferRunning
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39374,6 +39388,8 @@ type ExportDataAnswer struct {
 	Headers202 *ExportDataAnswer202Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *ExportDataAnswer401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ExportDataAnswer429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *ExportDataAnswer503Headers
 }
@@ -39424,7 +39440,7 @@ func (r ExportDataAnswer) GetJSON415() *UnsupportedMediaType {
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ExportDataAnswer) GetJSON429() *Blocked {
+func (r ExportDataAnswer) GetJSON429() *TransferRunning {
 	return r.JSON429
 }
 
@@ -39482,6 +39498,11 @@ type ImportDataAnswer401Headers struct {
 	WWWAuthenticate string
 }
 
+// ImportDataAnswer429Headers the declared response headers of an HTTP 429 response for ImportData
+type ImportDataAnswer429Headers struct {
+	RetryAfter *int
+}
+
 // ImportDataAnswer503Headers the declared response headers of an HTTP 503 response for ImportData
 type ImportDataAnswer503Headers struct {
 	RetryAfter int
@@ -39511,7 +39532,7 @@ type ImportDataAnswer struct {
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *Blocked
+	JSON429 *TransferRunning
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39522,6 +39543,8 @@ type ImportDataAnswer struct {
 	Headers202 *ImportDataAnswer202Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *ImportDataAnswer401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ImportDataAnswer429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *ImportDataAnswer503Headers
 }
@@ -39577,7 +39600,7 @@ func (r ImportDataAnswer) GetJSON415() *UnsupportedMediaType {
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ImportDataAnswer) GetJSON429() *Blocked {
+func (r ImportDataAnswer) GetJSON429() *TransferRunning {
 	return r.JSON429
 }
 
@@ -66204,7 +66227,7 @@ func (c *ClientWithResponses) GetDeliveryWithResponse(ctx context.Context, id st
 	return ParseGetDeliveryAnswer(rsp)
 }
 
-// ReplayDeliveryWithResponse Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target
+// ReplayDeliveryWithResponse Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target, and behind the one that it follows while that is still to be sent
 //
 // One that is pending already is refused.
 //
@@ -70698,7 +70721,7 @@ func ParseExportDataAnswer(rsp *http.Response) (*ExportDataAnswer, error) {
 		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest Blocked
+		var dest TransferRunning
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -70751,6 +70774,16 @@ func ParseExportDataAnswer(rsp *http.Response) (*ExportDataAnswer, error) {
 			headers.WWWAuthenticate = value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers ExportDataAnswer429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers ExportDataAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -70851,7 +70884,7 @@ func ParseImportDataAnswer(rsp *http.Response) (*ImportDataAnswer, error) {
 		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest Blocked
+		var dest TransferRunning
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -70904,6 +70937,16 @@ func ParseImportDataAnswer(rsp *http.Response) (*ImportDataAnswer, error) {
 			headers.WWWAuthenticate = value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers ImportDataAnswer429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers ImportDataAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {

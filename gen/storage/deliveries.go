@@ -24,7 +24,7 @@ func (Deliveries) Facts() *resource.Facts { return factsDeliveries }
 
 var factsDeliveries = &resource.Facts{
 	Table: "deliveries", Kind: "delivery",
-	Select: `SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date, t.traceparent FROM deliveries t`,
+	Select: `SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date, t.traceparent, t.follows, t.is_held, t.is_followed FROM deliveries t`,
 	Org:    "", Project: "", ProjectGrant: "", User: "", Reader: "",
 	System: false, OfUsers: false,
 	Remembered: false, RememberedNew: false,
@@ -80,7 +80,7 @@ func (Deliveries) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, ke
 
 // Scan reads a row of a search, and the total that comes with it.
 func (Deliveries) Scan(rows v5.Rows, r *db.Delivery, total *int64) error {
-	return rows.Scan(&r.InstanceID, &r.ID, &r.Target, &r.Execution, &r.DeliveredType, &r.DeliveredSequence, &r.ObjectType, &r.ObjectID, &r.Position, &r.State, &r.DeadReason, &r.Attempts, &r.AllAttempts, &r.QueuedDate, &r.NextAttempt, &r.Body, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.Traceparent, total)
+	return rows.Scan(&r.InstanceID, &r.ID, &r.Target, &r.Execution, &r.DeliveredType, &r.DeliveredSequence, &r.ObjectType, &r.ObjectID, &r.Position, &r.State, &r.DeadReason, &r.Attempts, &r.AllAttempts, &r.QueuedDate, &r.NextAttempt, &r.Body, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.Traceparent, &r.Follows, &r.IsHeld, &r.IsFollowed, total)
 }
 
 // Insert stores a new row and appends its event.
@@ -116,6 +116,9 @@ func (Deliveries) Insert(ctx context.Context, conn db.DBTX, r *db.Delivery, e ev
 		CreationDate:       r.CreationDate,
 		ChangeDate:         r.ChangeDate,
 		Traceparent:        r.Traceparent,
+		Follows:            r.Follows,
+		IsHeld:             r.IsHeld,
+		IsFollowed:         r.IsFollowed,
 	})
 	return err
 }
@@ -150,6 +153,9 @@ func (Deliveries) Update(ctx context.Context, conn db.DBTX, r *db.Delivery, e ev
 		EventTraceparent:   e.Traceparent,
 		ChangeDate:         r.ChangeDate,
 		Traceparent:        r.Traceparent,
+		Follows:            r.Follows,
+		IsHeld:             r.IsHeld,
+		IsFollowed:         r.IsFollowed,
 		InstanceID:         r.InstanceID,
 		ID:                 r.ID,
 	})
@@ -200,7 +206,10 @@ func (Deliveries) Differs(a, b *db.Delivery) bool {
 		a.Sequence != b.Sequence ||
 		!a.CreationDate.Equal(b.CreationDate) ||
 		!a.ChangeDate.Equal(b.ChangeDate) ||
-		a.Traceparent != b.Traceparent
+		a.Traceparent != b.Traceparent ||
+		!resource.Same(a.Follows, b.Follows) ||
+		a.IsHeld != b.IsHeld ||
+		a.IsFollowed != b.IsFollowed
 }
 
 // Record sets the fields of an event that are not set: all of a row that is new or
@@ -244,6 +253,7 @@ func NewGetDelivery(r *db.Delivery) *v3alpha.GetDelivery {
 	if r.NextAttempt != nil {
 		m.NextAttempt = resource.Timestamp(&b.p3, *r.NextAttempt)
 	}
+	m.Follows = r.Follows
 	return m
 }
 

@@ -25,6 +25,7 @@ func (s *Server) background(ctx context.Context, stop func()) (end func()) {
 	s.messages.Attach(deliver)
 	s.deliveries.Attach(take)
 	s.fanout.Attach(fan)
+	tasks.Add(delivery.Follow(s.DB, s.Now))
 	tasks.Add(delivery.Sweep(s.DB, s.Now, s.Deliveries))
 	tasks.Add(message.Sweep(s.DB, s.Now, s.Deliveries.OrDefault().Retention))
 	tasks.Add(s.transfers.Task())

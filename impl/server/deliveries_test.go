@@ -25,7 +25,7 @@ func TestREL002_WhoCausesAnEventWaitsForNobody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
 	fine := w.receiver("fine", `"restWebhook":{"url":%q}`, func(call) (int, string) { return http.StatusOK, "" })
-	away := w.Create("owner", "/resources/v3alpha/targets", `{"name":"away","timeout":"5s","restWebhook":{"url":"http://127.0.0.1:1/"},"interruptOnError":true}`)
+	away := w.Create("owner", "/resources/v3alpha/targets", `{"name":"away","timeout":"5s","restWebhook":{"url":"http://127.0.0.1:1/"}}`)
 	w.Create("owner", "/resources/v3alpha/executions", fmt.Sprintf(`{"condition":{"event":{"event":"project.added"}},"targets":[%q,%q]}`, away, fine.id))
 	w.eventually("somebody hears", func() bool { return w.Value("SELECT count(*)::text FROM delivery_cursor WHERE is_heard") == "1" })
 

@@ -21,7 +21,7 @@ func writeFault(w http.ResponseWriter, refusal *fault.Error) {
 	switch refusal.Kind {
 	case fault.Unauthenticated:
 		header.Add("WWW-Authenticate", challenge(refusal))
-	case fault.Unavailable:
+	case fault.Unavailable, fault.Busy:
 		header.Set("Retry-After", strconv.Itoa(int(refusal.Retry().Seconds())))
 	}
 	w.WriteHeader(refusal.HTTP())

@@ -87,17 +87,18 @@ ON CONFLICT ON CONSTRAINT delivery_queues_pkey DO UPDATE SET version = q.version
 
 -- name: QueueDeliveries :exec
 -- Those that are the first of their object in the batch are due, unless the target has
--- still to get an older one.
+-- still to get an older one, or another target one before it.
 INSERT INTO deliveries (instance_id, id, target, execution, delivered_type, delivered_sequence, object_type, object_id, position, body, traceparent, next_attempt,
-    state, dead_reason, attempts, all_attempts, queued_date, sequence, creation_date, change_date)
+    follows, is_held, is_followed, state, dead_reason, attempts, all_attempts, queued_date, sequence, creation_date, change_date)
 SELECT n.instance_id, n.id, n.target, n.execution, n.delivered_type, n.delivered_sequence, n.object_type, n.object_id, n.position, n.body, n.traceparent,
-    CASE WHEN n.is_first AND NOT EXISTS (
+    CASE WHEN n.is_first AND n.follows = '' AND NOT EXISTS (
         SELECT FROM deliveries d WHERE d.instance_id = n.instance_id AND d.target = n.target AND d.object_type = n.object_type AND d.object_id = n.object_id AND d.state IN (1, 3)
     ) THEN @now::timestamptz END,
-    1, 0, 0, 0, @now::timestamptz, n.delivered_sequence, @now::timestamptz, @now::timestamptz
+    nullif(n.follows, ''), n.follows <> '', n.is_followed, 1, 0, 0, 0, @now::timestamptz, n.delivered_sequence, @now::timestamptz, @now::timestamptz
 FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@ids::text[]) AS id, unnest(@targets::text[]) AS target, unnest(@executions::text[]) AS execution,
     unnest(@types::text[]) AS delivered_type, unnest(@sequences::bigint[]) AS delivered_sequence, unnest(@object_types::text[]) AS object_type,
-    unnest(@object_ids::text[]) AS object_id, unnest(@positions::bigint[]) AS position, unnest(@bodies::text[]) AS body, unnest(@traceparents::text[]) AS traceparent, unnest(@are_first::bool[]) AS is_first) n;
+    unnest(@object_ids::text[]) AS object_id, unnest(@positions::bigint[]) AS position, unnest(@bodies::text[]) AS body, unnest(@traceparents::text[]) AS traceparent, unnest(@are_first::bool[]) AS is_first,
+    unnest(@follow::text[]) AS follows, unnest(@are_followed::bool[]) AS is_followed) n;
 
 -- name: NotifyDeliveries :exec
 SELECT pg_notify('writ_changed', 'deliveries');
@@ -125,14 +126,14 @@ SELECT q.instance_id, q.target, q.leased_by, q.version FROM delivery_queues q WH
 SELECT q.version FROM delivery_queues q WHERE q.instance_id = @instance_id AND q.target = @target AND q.leased_by = @lease::text;
 
 -- name: ReadyDeliveries :many
-SELECT d.id, d.object_type, d.object_id, d.attempts, d.all_attempts, d.queued_date, d.body, d.traceparent FROM deliveries d
+SELECT d.id, d.object_type, d.object_id, d.attempts, d.all_attempts, d.queued_date, d.body, d.traceparent, d.is_followed FROM deliveries d
 WHERE d.instance_id = @instance_id AND d.target = @target AND d.next_attempt <= @now::timestamptz AND d.id <> ALL (@flying::text[])
 ORDER BY d.next_attempt, d.position LIMIT @page_limit::int;
 
 -- name: LockDeliveryQueues :many
--- Locks queues that are still leased, in the order in which everybody locks them.
-SELECT q.instance_id, q.target, q.leased_by FROM delivery_queues q
-WHERE (q.instance_id, q.target) IN (SELECT unnest(@instance_ids::text[]), unnest(@targets::text[])) AND q.leased_by IS NOT NULL
+-- Locks queues in the order in which everybody locks them.
+SELECT q.instance_id, q.target, coalesce(q.leased_by, '')::text AS leased_by FROM delivery_queues q
+WHERE (q.instance_id, q.target) IN (SELECT unnest(@instance_ids::text[]), unnest(@targets::text[]))
 ORDER BY q.instance_id, q.target FOR NO KEY UPDATE;
 
 -- name: AddDeliveryAttempts :exec
@@ -162,10 +163,44 @@ WHERE NOT EXISTS (SELECT FROM deliveries d
 UPDATE deliveries d SET next_attempt = @now::timestamptz
 FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@targets::text[]) AS target, unnest(@object_types::text[]) AS object_type, unnest(@object_ids::text[]) AS object_id) l
     CROSS JOIN LATERAL (
-        SELECT o.instance_id, o.id, o.next_attempt FROM deliveries o
+        SELECT o.instance_id, o.id, o.next_attempt, o.is_held FROM deliveries o
         WHERE o.instance_id = l.instance_id AND o.target = l.target AND o.object_type = l.object_type AND o.object_id = l.object_id AND o.state IN (1, 3)
         ORDER BY o.position LIMIT 1) next
-WHERE next.next_attempt IS NULL AND d.instance_id = next.instance_id AND d.id = next.id;
+WHERE next.next_attempt IS NULL AND NOT next.is_held AND d.instance_id = next.instance_id AND d.id = next.id;
+
+-- name: FollowingQueues :many
+-- The queues of all that follow some deliveries, and of what follows these, whatever
+-- became of it: whoever ends a delivery that is followed locks them too.
+WITH RECURSIVE later AS (
+    SELECT d.instance_id, d.id, d.target, d.is_followed FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@ids::text[]) AS id) n
+        JOIN deliveries d ON d.instance_id = n.instance_id AND d.follows = n.id
+    UNION ALL
+    SELECT d.instance_id, d.id, d.target, d.is_followed FROM later l JOIN deliveries d ON d.instance_id = l.instance_id AND d.follows = l.id WHERE l.is_followed
+)
+SELECT DISTINCT l.instance_id::text AS instance_id, l.target::text AS target FROM later l;
+
+-- name: EndFollowing :many
+-- Lets go what follows deliveries that reached their targets, and gives up what follows those
+-- that were given up, with all that follows it. Their queues are locked.
+WITH RECURSIVE ended AS (
+    SELECT d.instance_id, d.id, d.is_followed, h.state AS came_to FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@ids::text[]) AS id) n
+        JOIN deliveries h ON h.instance_id = n.instance_id AND h.id = n.id AND h.state <> 1 AND h.state <> 3
+        JOIN deliveries d ON d.instance_id = h.instance_id AND d.follows = h.id AND d.is_held
+    UNION ALL
+    SELECT d.instance_id, d.id, d.is_followed, e.came_to FROM ended e
+        JOIN deliveries d ON d.instance_id = e.instance_id AND d.follows = e.id AND d.is_held
+    WHERE e.came_to = 4 AND e.is_followed
+)
+UPDATE deliveries d SET is_held = false, change_date = @now::timestamptz, queued_date = CASE WHEN e.came_to = 2 THEN @now::timestamptz ELSE d.queued_date END,
+    state = CASE WHEN e.came_to = 4 THEN 4 ELSE d.state END, dead_reason = CASE WHEN e.came_to = 4 THEN 5 ELSE d.dead_reason END
+FROM ended e WHERE d.instance_id = e.instance_id AND d.id = e.id
+RETURNING d.instance_id, d.target, d.object_type, d.object_id;
+
+-- name: FollowingEnded :many
+-- What ended while others that follow it are held nevertheless: a target that is gone ended it,
+-- or a node of the release before.
+SELECT h.instance_id, h.id FROM deliveries d JOIN deliveries h ON h.instance_id = d.instance_id AND h.id = d.follows
+WHERE d.is_held AND h.state <> 1 AND h.state <> 3 LIMIT @batch::int;
 
 -- name: ReleaseDeliveryQueues :many
 -- Gives queues back, which are locked, and in which nothing is due; unless something was
@@ -184,21 +219,30 @@ UPDATE delivery_queues q SET leased_by = NULL, lease_end = NULL, failures = @fai
     due_at = CASE WHEN q.due_at = '-infinity' THEN q.due_at ELSE @due_at::timestamptz END
 WHERE q.instance_id = @instance_id AND q.target = @target AND q.leased_by = @lease::text;
 
--- name: EndQueue :execrows
+-- name: EndQueue :many
 -- Ends some deliveries to a target that is gone.
-UPDATE deliveries e SET state = 4, dead_reason = 4, next_attempt = NULL, change_date = @now::timestamptz
+UPDATE deliveries e SET state = 4, dead_reason = 4, next_attempt = NULL, is_held = false, change_date = @now::timestamptz
 WHERE e.instance_id = @instance_id AND e.id IN (
     SELECT d.id FROM deliveries d JOIN delivery_queues q ON q.instance_id = d.instance_id AND q.target = d.target AND q.leased_by = @lease::text
-    WHERE d.instance_id = @instance_id AND d.target = @target AND d.state IN (1, 3) LIMIT @batch::int FOR NO KEY UPDATE OF q);
+    WHERE d.instance_id = @instance_id AND d.target = @target AND d.state IN (1, 3) LIMIT @batch::int FOR NO KEY UPDATE OF q)
+RETURNING e.id, e.is_followed;
 
 -- name: DeleteDeliveryQueue :execrows
 DELETE FROM delivery_queues q WHERE q.instance_id = @instance_id AND q.target = @target AND q.leased_by = @lease::text AND q.version = @version;
 
 -- name: ReplayDeliveries :execrows
--- What failed is due already, or was to be later.
-UPDATE deliveries d SET state = 1, dead_reason = 0, attempts = 0, queued_date = @now::timestamptz, change_date = @now::timestamptz,
-    next_attempt = CASE WHEN d.state = 3 THEN @now::timestamptz END
-WHERE d.instance_id = @instance_id AND d.id = ANY (@ids::text[]) AND d.state <> 1;
+-- What failed is due already, or was to be later. What follows another waits for that
+-- only if it is still to be sent, then or by this.
+UPDATE deliveries d SET state = 1, dead_reason = 0, attempts = 0, queued_date = @now::timestamptz, change_date = @now::timestamptz, is_held = n.is_held,
+    next_attempt = CASE WHEN d.state = 3 AND NOT n.is_held THEN @now::timestamptz END
+FROM (SELECT o.id, o.follows IS NOT NULL AND (o.follows = ANY (@ids::text[]) OR EXISTS (
+        SELECT FROM deliveries h WHERE h.instance_id = o.instance_id AND h.id = o.follows AND h.state <> 2 AND h.state <> 4)) AS is_held
+    FROM deliveries o WHERE o.instance_id = @instance_id AND o.id = ANY (@ids::text[]) AND o.state <> 1) n
+WHERE d.instance_id = @instance_id AND d.id = n.id;
+
+-- name: IsToBeSent :one
+-- Whether a delivery is still to reach its target.
+SELECT EXISTS (SELECT FROM deliveries d WHERE d.instance_id = @instance_id AND d.id = @id AND d.state <> 2 AND d.state <> 4)::bool AS is;
 
 -- name: ExistingTargets :many
 -- Which targets exist; they cannot be deleted before this transaction ends.

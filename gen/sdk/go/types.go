@@ -1027,6 +1027,8 @@ const (
 	DeadReasonGone DeadReason = "DEAD_REASON_GONE"
 	// The target was deleted.
 	DeadReasonTargetDeleted DeadReason = "DEAD_REASON_TARGET_DELETED"
+	// The delivery that it follows is dead: a target with interrupt_on_error stopped the execution.
+	DeadReasonInterrupted DeadReason = "DEAD_REASON_INTERRUPTED"
 )
 
 // DeleteAppKeyReply is the answer of DeleteAppKey.
@@ -1705,8 +1707,12 @@ type GetDelivery struct {
 	// When it was queued.
 	CreationDate time.Time `json:"creationDate"`
 	// When it is tried next; absent when it is delivered or dead, and while an older delivery of the same object
-	// to the same target is not.
+	// to the same target, or the one that it follows, is not.
 	NextAttempt *time.Time `json:"nextAttempt,omitempty"`
+	// The delivery of the same event to the last target before this one in the execution that has
+	// interrupt_on_error: this delivery is sent when that one is delivered, and is dead when that one is. Absent
+	// when there is no such target.
+	Follows *string `json:"follows,omitempty"`
 }
 
 // GetDeliveryReply is the answer of GetDelivery.
@@ -4208,7 +4214,8 @@ type PatchTarget struct {
 	Timeout *Duration `json:"timeout,omitempty"`
 	// Run the call asynchronously; its result is ignored.
 	IsAsync *bool `json:"isAsync,omitempty"`
-	// Stop the whole execution on any error.
+	// Stop the whole execution on any error. Of an event the targets after this one get nothing before it was
+	// delivered here, and nothing at all when that is given up.
 	InterruptOnError *bool `json:"interruptOnError,omitempty"`
 }
 
@@ -5884,7 +5891,8 @@ type Target struct {
 	Timeout Duration `json:"timeout"`
 	// Run the call asynchronously; its result is ignored.
 	IsAsync *bool `json:"isAsync,omitempty"`
-	// Stop the whole execution on any error.
+	// Stop the whole execution on any error. Of an event the targets after this one get nothing before it was
+	// delivered here, and nothing at all when that is given up.
 	InterruptOnError *bool `json:"interruptOnError,omitempty"`
 }
 

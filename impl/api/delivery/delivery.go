@@ -119,7 +119,13 @@ func (s *Service) ReplayDelivery(ctx context.Context, req *actionv3.ReplayDelive
 			return fault.New(fault.FailedPrecondition, "DELIVERY_PENDING", "the delivery %q is still to be sent", row.ID)
 		}
 		old := *row
-		if len(free) > 0 || row.State == actionv3.DeliveryState_DELIVERY_STATE_FAILED {
+		if row.Follows != nil {
+			if row.IsHeld, err = s.queries.IsToBeSent(ctx, tx, db.IsToBeSentParams{InstanceID: row.InstanceID, ID: *row.Follows}); err != nil {
+				return err
+			}
+		}
+		row.NextAttempt = nil
+		if !row.IsHeld && (len(free) > 0 || row.State == actionv3.DeliveryState_DELIVERY_STATE_FAILED) {
 			row.NextAttempt = &now
 		}
 		row.State, row.DeadReason = actionv3.DeliveryState_DELIVERY_STATE_PENDING, actionv3.DeadReason_DEAD_REASON_UNSPECIFIED

@@ -446,7 +446,7 @@ func TestREL108_AnInstanceMovesOneThingAtATime(t *testing.T) {
 	first := begin(t, c, importPath, `{"async":true,"data_orgsv1":`+file+`}`)
 	for _, path := range []string{exportPath, importPath} {
 		got := c.Do("owner", "POST", path, `{"async":true,"response_output":true}`)
-		c.IsRefused(got, path, http.StatusServiceUnavailable, "TRANSFERS_RUNNING")
+		c.IsRefused(got, path, http.StatusTooManyRequests, "TRANSFERS_RUNNING")
 		if got.Header.Get("Retry-After") != "10" || !strings.Contains(got.Body, "another transfer of this instance") {
 			t.Errorf("%s: got %v %s", path, got.Header, got.Body)
 		}
@@ -515,7 +515,7 @@ func TestREL108_WhoeverIsSlowHoldsNoPlaceAndNoTransaction(t *testing.T) {
 	}
 	running := func() bool {
 		got := c.Do("owner", "POST", exportPath, `{"response_output":true,"org_ids":["nowhere"]}`)
-		return got.Status == http.StatusServiceUnavailable
+		return got.Status == http.StatusTooManyRequests
 	}
 	// What is asked with one byte left is there when the server says so: that it goes on (the
 	// request expects that), refuses, or begins to answer.
@@ -534,7 +534,7 @@ func TestREL108_WhoeverIsSlowHoldsNoPlaceAndNoTransaction(t *testing.T) {
 	if !running() {
 		t.Error("a silent upload does not count")
 	}
-	if got := said(silent(c.Token("owner"), importPath, `{"data_`, 100)); got != "503" {
+	if got := said(silent(c.Token("owner"), importPath, `{"data_`, 100)); got != "429" {
 		t.Errorf("a second upload is answered %s", got)
 	}
 	others("uploads are silent")

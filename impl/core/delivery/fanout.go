@@ -207,10 +207,10 @@ func (f *Fanout) pass(ctx context.Context, tx pgx.Tx) (made passed, err error) {
 	})
 }
 
-// changesExecutions reports whether there are other executions since an event. Those that
-// go along with their instance leave none.
+// changesExecutions reports whether executions or their targets are others since an event. Those
+// that go along with their instance leave none.
 func changesExecutions(e db.Event) bool {
-	return e.AggregateType == "execution" || e.AggregateType == "instance"
+	return e.AggregateType == "execution" || e.AggregateType == "target" || e.AggregateType == "instance"
 }
 
 // forget drops what is known of executions. The events of their changes are in the stream:
@@ -250,11 +250,14 @@ func (f *Fanout) add(ctx context.Context, tx pgx.Tx, b *batch, e *db.Event) erro
 		return nil
 	}
 	body := string(Body(e))
-	seen := map[string]bool{}
+	seen, follows := map[string]bool{}, none
 	for _, target := range run.Targets {
-		if !seen[target.ID] { // a target gets an event once, however often it is named
-			seen[target.ID] = true
-			b.add(e, run.ID, target.ID, body)
+		if seen[target.ID] { // a target gets an event once, however often it is named
+			continue
+		}
+		seen[target.ID] = true
+		if added := b.add(e, run.ID, target.ID, body, follows); target.Interrupt {
+			follows = added
 		}
 	}
 	return nil
@@ -278,7 +281,11 @@ type batch struct {
 	rows     db.QueueDeliveriesParams
 }
 
-func (b *batch) add(e *db.Event, execution, target, body string) {
+// none is not the place of a delivery in a batch.
+const none = -1
+
+// add adds a delivery that follows another one of the batch, or none, and returns its place.
+func (b *batch) add(e *db.Event, execution, target, body string, follows int) int {
 	lane := Lane{e.InstanceID, target, e.AggregateType, e.AggregateID}
 	r := &b.rows
 	r.AreFirst = append(r.AreFirst, !b.lanes[lane])
@@ -288,6 +295,12 @@ func (b *batch) add(e *db.Event, execution, target, body string) {
 	r.Executions, r.Types, r.Sequences = append(r.Executions, execution), append(r.Types, e.EventType), append(r.Sequences, e.Sequence)
 	r.ObjectTypes, r.ObjectIds = append(r.ObjectTypes, e.AggregateType), append(r.ObjectIds, e.AggregateID)
 	r.Positions, r.Bodies, r.Traceparents = append(r.Positions, b.position), append(r.Bodies, body), append(r.Traceparents, e.Traceparent)
+	before := ""
+	if follows != none {
+		before, r.AreFollowed[follows] = r.Ids[follows], true
+	}
+	r.Follow, r.AreFollowed = append(r.Follow, before), append(r.AreFollowed, false)
+	return len(r.Ids) - 1
 }
 
 // store stores the deliveries, and tells all workers when that commits.

@@ -296,14 +296,23 @@ func (p *pump) end() (over bool, err error) {
 	defer done()
 	q := db.New()
 	for {
-		n, err := q.EndQueue(ctx, p.w.DB.Pool, db.EndQueueParams{
+		ended, err := q.EndQueue(ctx, p.w.DB.Pool, db.EndQueueParams{
 			Now: p.w.Now(), InstanceID: p.key.InstanceID, Target: p.key.Target, Lease: p.lease, Batch: 1000,
 		})
 		if err != nil {
 			return true, err
 		}
-		if n == 0 {
+		if len(ended) == 0 {
 			break
+		}
+		var followed Followed
+		for _, row := range ended {
+			if row.IsFollowed {
+				followed.Add(p.key.InstanceID, row.ID)
+			}
+		}
+		if err := followed.End(ctx, p.w.DB, p.w.Now()); err != nil {
+			return true, err
 		}
 	}
 	n, err := q.DeleteDeliveryQueue(ctx, p.w.DB.Pool, db.DeleteDeliveryQueueParams{
@@ -319,7 +328,7 @@ func (p *pump) end() (over bool, err error) {
 func (p *pump) attempt(target *webhook.Target, row *db.ReadyDeliveriesRow) {
 	w := p.w
 	r := &result{
-		pump: p, id: row.ID, number: row.AllAttempts + 1,
+		pump: p, id: row.ID, number: row.AllAttempts + 1, followed: row.IsFollowed,
 		lane: Lane{p.key.InstanceID, p.key.Target, row.ObjectType, row.ObjectID},
 	}
 	if r.date = w.Now(); !r.date.Before(row.QueuedDate.Add(w.limits.Age)) {

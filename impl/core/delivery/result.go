@@ -37,6 +37,7 @@ type result struct {
 	pump          *pump
 	id            string
 	lane          Lane
+	followed      bool // whether others wait for what comes of it
 	state, reason int16
 	next          time.Time     // of another attempt
 	rest          time.Duration // that the target wants from all
@@ -169,22 +170,18 @@ func (w *Worker) write(ctx context.Context, batch []*result) error {
 	ctx, cancel := context.WithTimeout(ctx, statementLimit)
 	defer cancel()
 	keys := map[Key]bool{}
+	var followed Followed
 	for _, r := range batch {
 		keys[r.pump.key] = true
-	}
-	lock := db.LockDeliveryQueuesParams{}
-	for _, key := range sorted(keys) {
-		lock.InstanceIds, lock.Targets = append(lock.InstanceIds, key.InstanceID), append(lock.Targets, key.Target)
+		if r.followed && r.state != failed && !r.release {
+			followed.Add(r.lane.InstanceID, r.id)
+		}
 	}
 	return pgx.BeginFunc(ctx, w.DB.Pool, func(tx pgx.Tx) error {
 		q := db.New()
-		queues, err := q.LockDeliveryQueues(ctx, tx, lock)
+		leases, err := lockQueues(ctx, tx, keys, &followed)
 		if err != nil {
 			return err
-		}
-		leases := make(map[Key]string, len(queues))
-		for _, queue := range queues {
-			leases[Key{queue.InstanceID, queue.Target}] = *queue.LeasedBy
 		}
 		var ours []*result
 		release := db.ReleaseDeliveryQueuesParams{Now: w.Now()}
@@ -202,7 +199,10 @@ func (w *Worker) write(ctx context.Context, batch []*result) error {
 				ours = append(ours, r)
 			}
 		}
-		if err := note(ctx, tx, w.Now(), ours); err != nil || len(done) == 0 {
+		if err := note(ctx, tx, w.Now(), ours); err != nil {
+			return err
+		}
+		if err := followed.end(ctx, tx, w.Now()); err != nil || len(done) == 0 {
 			return err
 		}
 		released, err := q.ReleaseDeliveryQueues(ctx, tx, release)

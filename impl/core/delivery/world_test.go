@@ -120,6 +120,14 @@ func (w *world) happens(instanceID string, users ...string) {
 	}
 }
 
+func (w *world) changes(instanceID, user string) {
+	w.append(w.db.Pool, instanceID, user, &eventv1.HumanChanged{})
+}
+
+func (w *world) targetChanges(instanceID, target string) {
+	w.append(w.db.Pool, instanceID, target, &eventv1.TargetChanged{})
+}
+
 // node is what a node has of deliveries.
 type node struct {
 	*delivery.Fanout

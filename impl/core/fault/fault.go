@@ -46,6 +46,7 @@ const (
 	UnsupportedMediaType             // the body is of another type
 	TooLarge                         // the body is too long
 	Blocked                          // the instance is switched off by its operator
+	Busy                             // the caller has its share of something; try again later
 	TooSlow                          // the request did not arrive in time
 	OutOfRange                       // the file does not have the bytes
 	Refused                          // a target of the tenant refuses, with a status of its own
@@ -69,6 +70,7 @@ var kinds = [...]struct {
 	UnsupportedMediaType: {codes.InvalidArgument, http.StatusUnsupportedMediaType},
 	TooLarge:             {codes.ResourceExhausted, http.StatusRequestEntityTooLarge},
 	Blocked:              {codes.ResourceExhausted, http.StatusTooManyRequests},
+	Busy:                 {codes.ResourceExhausted, http.StatusTooManyRequests},
 	TooSlow:              {codes.DeadlineExceeded, http.StatusRequestTimeout},
 	OutOfRange:           {codes.OutOfRange, http.StatusRequestedRangeNotSatisfiable},
 	Refused:              {codes.FailedPrecondition, http.StatusBadRequest}, // see Forwarded
@@ -125,7 +127,7 @@ func (e *Error) After(wait time.Duration) *Error {
 	return &after
 }
 
-// Retry returns what a client is told to wait after an Unavailable.
+// Retry returns what a client is told to wait after an Unavailable or a Busy.
 func (e *Error) Retry() time.Duration { return cmp.Or(e.Wait, RetryAfter) }
 
 // Telling returns e with a message that says more.
@@ -251,7 +253,7 @@ func (e *Error) GRPCStatus() *status.Status {
 		}
 		details = append(details, bad)
 	}
-	if e.Kind == Unavailable {
+	if e.Kind == Unavailable || e.Kind == Busy {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(e.Retry())})
 	}
 	if e.Detail != nil {

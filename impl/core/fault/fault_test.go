@@ -83,7 +83,7 @@ func TestEveryKindGoesOverTheWireAsWhatItIs(t *testing.T) {
 				waits = d.RetryDelay.AsDuration() == RetryAfter
 			}
 		}
-		if !info || !fields || waits != (Kind(kind) == Unavailable) {
+		if !info || !fields || waits != (Kind(kind) == Unavailable || Kind(kind) == Busy) {
 			t.Errorf("kind %d: reason %v, field %v, retry %v", kind, info, fields, waits)
 		}
 		if strings.Contains(wire.String(), "secret") {

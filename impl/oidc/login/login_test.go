@@ -79,6 +79,7 @@ type world struct {
 	instance *policy.Instance
 	users    map[string]seed.AppliedUser
 	clock    atomic.Int64
+	tick     atomic.Int64                 // how far each reading moves the clock
 	begin    atomic.Pointer[tokenv1.Flow] // what GET /begin begins
 	finished atomic.Pointer[login.Session]
 	factors  *authenticator.Service
@@ -194,7 +195,7 @@ func (w *world) Cancel(rw http.ResponseWriter, r *http.Request, _ *policy.Instan
 	http.Redirect(rw, r, "/canceled?"+flow.GetRequest(), http.StatusSeeOther)
 }
 
-func (w *world) now() time.Time { return time.UnixMicro(w.clock.Load()).UTC() }
+func (w *world) now() time.Time { return time.UnixMicro(w.clock.Add(w.tick.Load())).UTC() }
 
 func (w *world) wait(d time.Duration) { w.clock.Add(d.Microseconds()) }
 

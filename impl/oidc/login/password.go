@@ -148,13 +148,13 @@ func asUser(v *visit, k *browserSession) context.Context {
 }
 
 // proved makes the session whose password was just proven the one of the flow. The
-// flow then asks for nothing newer.
+// flow then asks for nothing newer than this request: the proof is a little older than now.
 func (v *visit) proved(id, token, old string) {
 	v.cookies.put(token, old)
 	v.changed = true
 	v.flow.SessionId = id
 	if v.flow.GetFresh() {
-		v.flow.Fresh, v.flow.NotBefore = false, max(v.flow.GetNotBefore(), v.Now().Unix())
+		v.flow.Fresh, v.flow.NotBefore = false, max(v.flow.GetNotBefore(), v.began.Unix())
 	}
 }
 

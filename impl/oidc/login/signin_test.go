@@ -251,6 +251,17 @@ func TestChooser(t *testing.T) {
 	b.send("session", alice.ID).want(200, "/login").send("loginName", "alice").send("password", "correct horse").want(400, "/login/password")
 }
 
+// TestSEC144_AFreshProofIsEnoughHoweverLongItTakes has the clock go on between a proof and
+// what is noted of it: the password is asked for once.
+func TestSEC144_AFreshProofIsEnoughHoweverLongItTakes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.browser().signIn("alice", "correct horse").want(200, "/done")
+	w.begin.Store(&tokenv1.Flow{Request: "x=y", Fresh: true}) // prompt=login
+	w.tick.Store(time.Second.Microseconds())
+	b.signIn("alice", "correct horse").want(200, "/done")
+}
+
 func TestSEC018_OnlyUsersOfTheOrganization(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

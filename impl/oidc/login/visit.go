@@ -34,6 +34,7 @@ type visit struct {
 	w        http.ResponseWriter
 	r        *http.Request
 	instance *policy.Instance
+	began    time.Time // before anything is proven
 	cookies  *cookies
 	changed  bool // whether the browser is to get other session tokens
 	flow     *tokenv1.Flow
@@ -62,7 +63,7 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, s step, provider P
 		return err
 	}
 	policy.RequestFrom(r.Context()).Instance = instance.ID
-	v := &visit{Pages: p, provider: provider, w: w, r: r, instance: instance, cookies: readCookies(r, p.secure(r)), flow: &tokenv1.Flow{}}
+	v := &visit{Pages: p, provider: provider, w: w, r: r, instance: instance, began: p.Now(), cookies: readCookies(r, p.secure(r)), flow: &tokenv1.Flow{}}
 	v.words = p.wordsFor(r, instance, "", "")
 	switch {
 	case r.URL.Path == pathDoor:

@@ -343,7 +343,7 @@ func GetDelivery(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Deliveries.GetDelivery(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
-// ReplayDelivery: Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target.
+// ReplayDelivery: Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target, and behind the one that it follows while that is still to be sent.
 func ReplayDelivery(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Deliveries.ReplayDelivery(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }

@@ -553,7 +553,7 @@ def get_delivery(client: Client) -> GetDeliveryReply:
 
 def replay_delivery(client: Client) -> ReplayDeliveryReply:
     """Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same
-    object to the same target.
+    object to the same target, and behind the one that it follows while that is still to be sent.
     """
     return client.deliveries.replay_delivery("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 

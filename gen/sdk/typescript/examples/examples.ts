@@ -100,7 +100,7 @@ export async function getDelivery(client: WritClient) {
   return await client.deliveries.getDelivery("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
-/** Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target. */
+/** Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target, and behind the one that it follows while that is still to be sent. */
 export async function replayDelivery(client: WritClient) {
   return await client.deliveries.replayDelivery("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }

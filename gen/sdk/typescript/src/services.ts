@@ -1808,7 +1808,7 @@ export class DeliveriesService {
 
   /**
    * Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the
-   * same target.
+   * same target, and behind the one that it follows while that is still to be sent.
    *
    * One that is pending already is refused.
    *

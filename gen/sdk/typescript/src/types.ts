@@ -1127,6 +1127,8 @@ export const DeadReason = {
   GONE: "DEAD_REASON_GONE",
   /** The target was deleted. */
   TARGET_DELETED: "DEAD_REASON_TARGET_DELETED",
+  /** The delivery that it follows is dead: a target with interrupt_on_error stopped the execution. */
+  INTERRUPTED: "DEAD_REASON_INTERRUPTED",
 } as const;
 export type DeadReason = Open<(typeof DeadReason)[keyof typeof DeadReason]>;
 
@@ -1848,9 +1850,15 @@ export interface GetDelivery {
   creationDate: Timestamp;
   /**
    * When it is tried next; absent when it is delivered or dead, and while an older delivery of the same
-   * object to the same target is not.
+   * object to the same target, or the one that it follows, is not.
    */
   nextAttempt?: Timestamp;
+  /**
+   * The delivery of the same event to the last target before this one in the execution that has
+   * interrupt_on_error: this delivery is sent when that one is delivered, and is dead when that one is.
+   * Absent when there is no such target.
+   */
+  follows?: string;
 }
 
 /** GetDeliveryReply is the answer of GetDelivery. */
@@ -4453,7 +4461,10 @@ export type PatchTarget = {
 }> & AtMostOneOf<{
   /** Run the call asynchronously; its result is ignored. */
   isAsync: boolean;
-  /** Stop the whole execution on any error. */
+  /**
+   * Stop the whole execution on any error. Of an event the targets after this one get nothing before it was
+   * delivered here, and nothing at all when that is given up.
+   */
   interruptOnError: boolean;
 }>;
 
@@ -6229,7 +6240,10 @@ export type Target = {
 }> & AtMostOneOf<{
   /** Run the call asynchronously; its result is ignored. */
   isAsync: boolean;
-  /** Stop the whole execution on any error. */
+  /**
+   * Stop the whole execution on any error. Of an event the targets after this one get nothing before it was
+   * delivered here, and nothing at all when that is given up.
+   */
   interruptOnError: boolean;
 }>;
 

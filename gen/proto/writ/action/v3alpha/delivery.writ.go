@@ -51,6 +51,11 @@ func (m *GetDelivery) AppendJSON(b []byte) []byte {
 		b = wire.AppendTimestamp(b, v)
 		b = append(b, ',')
 	}
+	if m.Follows != nil {
+		b = append(b, "\"follows\":"...)
+		b = wire.AppendString(b, m.GetFollows())
+		b = append(b, ',')
+	}
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma

@@ -43,7 +43,8 @@ type ServiceDeliveriesClient interface {
 	// Reads one delivery, with the request as it was sent and what came of each attempt.
 	GetDelivery(ctx context.Context, in *GetDeliveryRequest, opts ...grpc.CallOption) (*GetDeliveryResponse, error)
 	// Sends a delivery again, with the same webhook-id: at once, or behind older ones of
-	// the same object to the same target. One that is pending already is refused.
+	// the same object to the same target, and behind the one that it follows while that is
+	// still to be sent. One that is pending already is refused.
 	ReplayDelivery(ctx context.Context, in *ReplayDeliveryRequest, opts ...grpc.CallOption) (*ReplayDeliveryResponse, error)
 	// Sends the deliveries again that meet all filters, but those that are pending already.
 	// More than 10000 at a time are refused.
@@ -116,7 +117,8 @@ type ServiceDeliveriesServer interface {
 	// Reads one delivery, with the request as it was sent and what came of each attempt.
 	GetDelivery(context.Context, *GetDeliveryRequest) (*GetDeliveryResponse, error)
 	// Sends a delivery again, with the same webhook-id: at once, or behind older ones of
-	// the same object to the same target. One that is pending already is refused.
+	// the same object to the same target, and behind the one that it follows while that is
+	// still to be sent. One that is pending already is refused.
 	ReplayDelivery(context.Context, *ReplayDeliveryRequest) (*ReplayDeliveryResponse, error)
 	// Sends the deliveries again that meet all filters, but those that are pending already.
 	// More than 10000 at a time are refused.

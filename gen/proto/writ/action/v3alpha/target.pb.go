@@ -254,7 +254,8 @@ type Target_IsAsync struct {
 }
 
 type Target_InterruptOnError struct {
-	// Stop the whole execution on any error.
+	// Stop the whole execution on any error. Of an event the targets after this one get nothing before
+	// it was delivered here, and nothing at all when that is given up.
 	InterruptOnError bool `protobuf:"varint,6,opt,name=interrupt_on_error,json=interruptOnError,proto3,oneof"`
 }
 
@@ -409,7 +410,8 @@ type PatchTarget_IsAsync struct {
 }
 
 type PatchTarget_InterruptOnError struct {
-	// Stop the whole execution on any error.
+	// Stop the whole execution on any error. Of an event the targets after this one get nothing before
+	// it was delivered here, and nothing at all when that is given up.
 	InterruptOnError bool `protobuf:"varint,6,opt,name=interrupt_on_error,json=interruptOnError,proto3,oneof"`
 }
 

@@ -1338,11 +1338,11 @@ var File_writ_instance_v3alpha_instance_service_proto protoreflect.FileDescripto
 
 const file_writ_instance_v3alpha_instance_service_proto_rawDesc = "" +
 	"\n" +
-	",writ/instance/v3alpha/instance_service.proto\x12\x15writ.instance.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xdf\x05\n" +
+	",writ/instance/v3alpha/instance_service.proto\x12\x15writ.instance.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xf1\x05\n" +
 	"\bInstance\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x12#\n" +
-	"\x02id\x18\x02 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x00R\x02id\x88\x01\x01\x12\x8a\x01\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x125\n" +
+	"\x02id\x18\x02 \x01(\tB \xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\x80\xc8\x18\x01H\x00R\x02id\x88\x01\x01\x12\x8a\x01\n" +
 	"\x06domain\x18\x03 \x01(\tBm\xbaHfrd\x18\xfd\x012K^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$\x92\x02\x11login.example.com\x80\xc8\x18\x01H\x01R\x06domain\x88\x01\x01\x12@\n" +
 	"\x11organization_name\x18\x04 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x02R\x10organizationName\x88\x01\x01\x12<\n" +
 	"\x0forganization_id\x18\x06 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x03R\x0eorganizationId\x88\x01\x01\x12:\n" +

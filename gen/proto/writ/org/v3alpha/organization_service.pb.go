@@ -1275,11 +1275,11 @@ var File_writ_org_v3alpha_organization_service_proto protoreflect.FileDescriptor
 
 const file_writ_org_v3alpha_organization_service_proto_rawDesc = "" +
 	"\n" +
-	"+writ/org/v3alpha/organization_service.proto\x12\x10writ.org.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\x9b\x01\n" +
+	"+writ/org/v3alpha/organization_service.proto\x12\x10writ.org.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xad\x01\n" +
 	"\fOrganization\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x12#\n" +
-	"\x02id\x18\x02 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x00R\x02id\x88\x01\x01:?\xea\xc7\x18;\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x125\n" +
+	"\x02id\x18\x02 \x01(\tB \xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\x80\xc8\x18\x01H\x00R\x02id\x88\x01\x01:?\xea\xc7\x18;\n" +
 	"\rorganizations\x12\x11organization_rows\x1a\forganization\"\x03org2\x02idx\x01B\x05\n" +
 	"\x03_id\"T\n" +
 	"\x11PatchOrganization\x12#\n" +

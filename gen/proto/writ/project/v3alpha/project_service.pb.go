@@ -1177,11 +1177,11 @@ var File_writ_project_v3alpha_project_service_proto protoreflect.FileDescriptor
 
 const file_writ_project_v3alpha_project_service_proto_rawDesc = "" +
 	"\n" +
-	"*writ/project/v3alpha/project_service.proto\x12\x14writ.project.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\x8d\x02\n" +
+	"*writ/project/v3alpha/project_service.proto\x12\x14writ.project.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\x9f\x02\n" +
 	"\aProject\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x12#\n" +
-	"\x02id\x18\x02 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x00R\x02id\x88\x01\x01\x124\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x125\n" +
+	"\x02id\x18\x02 \x01(\tB \xbaH\x19r\x17\x10\x01\x18\xc8\x012\x10^[^\\x00-\\x1f/]*$\x80\xc8\x18\x01H\x00R\x02id\x88\x01\x01\x124\n" +
 	"\x16project_role_assertion\x18\x03 \x01(\bR\x14projectRoleAssertion\x12,\n" +
 	"\x12project_role_check\x18\x04 \x01(\bR\x10projectRoleCheck\x12*\n" +
 	"\x11has_project_check\x18\x05 \x01(\bR\x0fhasProjectCheck:&\xea\xc7\x18\"\n" +

@@ -2627,11 +2627,11 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\x04type\x12\x12\xbaH\x02\b\x01\x8a\xc8\x18\tuser_typeB\x05\n" +
 	"\x03_idB\f\n" +
 	"\n" +
-	"_schema_id\"\x9e\x02\n" +
+	"_schema_id\"\x92\x02\n" +
 	"\x05Human\x124\n" +
-	"\aprofile\x18\x01 \x01(\v2\x1a.writ.user.v3alpha.ProfileR\aprofile\x124\n" +
-	"\x05email\x18\x02 \x01(\v2\x18.writ.user.v3alpha.EmailB\x04\xf8\xc1\x18\x01R\x05email\x124\n" +
-	"\x05phone\x18\x03 \x01(\v2\x18.writ.user.v3alpha.PhoneB\x04\xf8\xc1\x18\x01R\x05phone\x12=\n" +
+	"\aprofile\x18\x01 \x01(\v2\x1a.writ.user.v3alpha.ProfileR\aprofile\x12.\n" +
+	"\x05email\x18\x02 \x01(\v2\x18.writ.user.v3alpha.EmailR\x05email\x12.\n" +
+	"\x05phone\x18\x03 \x01(\v2\x18.writ.user.v3alpha.PhoneR\x05phone\x12=\n" +
 	"\bpassword\x18\x04 \x01(\v2\x1b.writ.user.v3alpha.PasswordB\x04\x80\xc8\x18\x01R\bpassword\x124\n" +
 	"\aaddress\x18\x05 \x01(\v2\x1a.writ.user.v3alpha.AddressR\aaddress\"\xee\x06\n" +
 	"\aProfile\x12'\n" +
@@ -2662,14 +2662,14 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\x06region\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x06region\x12(\n" +
 	"\vpostal_code\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x182R\n" +
 	"postalCode\x12\"\n" +
-	"\acountry\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\acountry\"\xa5\x01\n" +
-	"\x05Email\x12d\n" +
-	"\aaddress\x18\x01 \x01(\tBJ\xbaH>r<\x18\xc8\x012%^[!-?A-~]{1,64}@[A-Za-z0-9.-]{1,135}$\x92\x02\x0fada@example.com\xfa\xc7\x18\x05emailR\aaddress\x126\n" +
-	"\vis_verified\x18\x02 \x01(\bB\x15\xfa\xc7\x18\x11is_email_verifiedR\n" +
-	"isVerified\"\x8e\x01\n" +
-	"\x05Phone\x12M\n" +
-	"\x06number\x18\x01 \x01(\tB5\xbaH)r'\x18\x142\x14^\\+[1-9][0-9]{1,14}$\x92\x02\f+41441234567\xfa\xc7\x18\x05phoneR\x06number\x126\n" +
-	"\vis_verified\x18\x02 \x01(\bB\x15\xfa\xc7\x18\x11is_phone_verifiedR\n" +
+	"\acountry\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\acountry\"\xad\x01\n" +
+	"\x05Email\x12h\n" +
+	"\aaddress\x18\x01 \x01(\tBN\xbaH>r<\x18\xc8\x012%^[!-?A-~]{1,64}@[A-Za-z0-9.-]{1,135}$\x92\x02\x0fada@example.com\xf8\xc1\x18\x01\xfa\xc7\x18\x05emailR\aaddress\x12:\n" +
+	"\vis_verified\x18\x02 \x01(\bB\x19\xf8\xc1\x18\x01\xfa\xc7\x18\x11is_email_verifiedR\n" +
+	"isVerified\"\x96\x01\n" +
+	"\x05Phone\x12Q\n" +
+	"\x06number\x18\x01 \x01(\tB9\xbaH)r'\x18\x142\x14^\\+[1-9][0-9]{1,14}$\x92\x02\f+41441234567\xf8\xc1\x18\x01\xfa\xc7\x18\x05phoneR\x06number\x12:\n" +
+	"\vis_verified\x18\x02 \x01(\bB\x19\xf8\xc1\x18\x01\xfa\xc7\x18\x11is_phone_verifiedR\n" +
 	"isVerified\"\xb0\x01\n" +
 	"\bPassword\x12E\n" +
 	"\x05plain\x18\x01 \x01(\tB-\xbaH&r$\x10\b\x18\xe8\a\x92\x02\x1ccorrect horse battery staple\xe0\xc1\x18\x01H\x00R\x05plain\x12$\n" +

@@ -1275,6 +1275,8 @@ class DeadReason(OpenEnum):
     GONE = "DEAD_REASON_GONE"
     #: The target was deleted.
     TARGET_DELETED = "DEAD_REASON_TARGET_DELETED"
+    #: The delivery that it follows is dead: a target with interrupt_on_error stopped the execution.
+    INTERRUPTED = "DEAD_REASON_INTERRUPTED"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -2126,7 +2128,12 @@ class GetDelivery(Model):
     """When it was queued."""
     next_attempt: datetime | None = None
     """When it is tried next; absent when it is delivered or dead, and while an older delivery of the
-    same object to the same target is not.
+    same object to the same target, or the one that it follows, is not.
+    """
+    follows: str | None = None
+    """The delivery of the same event to the last target before this one in the execution that has
+    interrupt_on_error: this delivery is sent when that one is delivered, and is dead when that one
+    is. Absent when there is no such target.
     """
 
 
@@ -5166,7 +5173,9 @@ class PatchTarget(Model):
     is_async: bool | None = None
     """Run the call asynchronously; its result is ignored."""
     interrupt_on_error: bool | None = None
-    """Stop the whole execution on any error."""
+    """Stop the whole execution on any error. Of an event the targets after this one get nothing before
+    it was delivered here, and nothing at all when that is given up.
+    """
 
 
 @dataclass(kw_only=True, slots=True)
@@ -7217,7 +7226,9 @@ class Target(Model):
     is_async: bool | None = None
     """Run the call asynchronously; its result is ignored."""
     interrupt_on_error: bool | None = None
-    """Stop the whole execution on any error."""
+    """Stop the whole execution on any error. Of an event the targets after this one get nothing before
+    it was delivered here, and nothing at all when that is given up.
+    """
 
 
 class TargetFieldName(OpenEnum):

@@ -99,6 +99,8 @@ const (
 	DeadReason_DEAD_REASON_GONE DeadReason = 3
 	// The target was deleted.
 	DeadReason_DEAD_REASON_TARGET_DELETED DeadReason = 4
+	// The delivery that it follows is dead: a target with interrupt_on_error stopped the execution.
+	DeadReason_DEAD_REASON_INTERRUPTED DeadReason = 5
 )
 
 // Enum value maps for DeadReason.
@@ -109,6 +111,7 @@ var (
 		2: "DEAD_REASON_AGE",
 		3: "DEAD_REASON_GONE",
 		4: "DEAD_REASON_TARGET_DELETED",
+		5: "DEAD_REASON_INTERRUPTED",
 	}
 	DeadReason_value = map[string]int32{
 		"DEAD_REASON_UNSPECIFIED":    0,
@@ -116,6 +119,7 @@ var (
 		"DEAD_REASON_AGE":            2,
 		"DEAD_REASON_GONE":           3,
 		"DEAD_REASON_TARGET_DELETED": 4,
+		"DEAD_REASON_INTERRUPTED":    5,
 	}
 )
 
@@ -221,8 +225,12 @@ type GetDelivery struct {
 	// When it was queued.
 	CreationDate *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=creation_date,json=creationDate,proto3" json:"creation_date,omitempty"`
 	// When it is tried next; absent when it is delivered or dead, and while an older
-	// delivery of the same object to the same target is not.
-	NextAttempt   *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=next_attempt,json=nextAttempt,proto3" json:"next_attempt,omitempty"`
+	// delivery of the same object to the same target, or the one that it follows, is not.
+	NextAttempt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=next_attempt,json=nextAttempt,proto3" json:"next_attempt,omitempty"`
+	// The delivery of the same event to the last target before this one in the execution that has
+	// interrupt_on_error: this delivery is sent when that one is delivered, and is dead when
+	// that one is. Absent when there is no such target.
+	Follows       *string `protobuf:"bytes,10,opt,name=follows,proto3,oneof" json:"follows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -318,6 +326,13 @@ func (x *GetDelivery) GetNextAttempt() *timestamppb.Timestamp {
 		return x.NextAttempt
 	}
 	return nil
+}
+
+func (x *GetDelivery) GetFollows() string {
+	if x != nil && x.Follows != nil {
+		return *x.Follows
+	}
+	return ""
 }
 
 // DeliveredEvent says which event it is.
@@ -863,7 +878,7 @@ var File_writ_action_v3alpha_delivery_proto protoreflect.FileDescriptor
 
 const file_writ_action_v3alpha_delivery_proto_rawDesc = "" +
 	"\n" +
-	"\"writ/action/v3alpha/delivery.proto\x12\x13writ.action.v3alpha\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\"\xd0\x03\n" +
+	"\"writ/action/v3alpha/delivery.proto\x12\x13writ.action.v3alpha\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\"\xfb\x03\n" +
 	"\vGetDelivery\x126\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsR\adetails\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1c\n" +
@@ -874,7 +889,11 @@ const file_writ_action_v3alpha_delivery_proto_rawDesc = "" +
 	"deadReason\x12\x1a\n" +
 	"\battempts\x18\a \x01(\rR\battempts\x12?\n" +
 	"\rcreation_date\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fcreationDate\x12=\n" +
-	"\fnext_attempt\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vnextAttempt:\x00\"~\n" +
+	"\fnext_attempt\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vnextAttempt\x12\x1d\n" +
+	"\afollows\x18\n" +
+	" \x01(\tH\x00R\afollows\x88\x01\x01:\x00B\n" +
+	"\n" +
+	"\b_follows\"~\n" +
 	"\x0eDeliveredEvent\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12\x1f\n" +
@@ -919,14 +938,15 @@ const file_writ_action_v3alpha_delivery_proto_rawDesc = "" +
 	"\x16DELIVERY_STATE_PENDING\x10\x01\x12\x1c\n" +
 	"\x18DELIVERY_STATE_DELIVERED\x10\x02\x12\x19\n" +
 	"\x15DELIVERY_STATE_FAILED\x10\x03\x12\x17\n" +
-	"\x13DELIVERY_STATE_DEAD\x10\x04*\x8e\x01\n" +
+	"\x13DELIVERY_STATE_DEAD\x10\x04*\xab\x01\n" +
 	"\n" +
 	"DeadReason\x12\x1b\n" +
 	"\x17DEAD_REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14DEAD_REASON_ATTEMPTS\x10\x01\x12\x13\n" +
 	"\x0fDEAD_REASON_AGE\x10\x02\x12\x14\n" +
 	"\x10DEAD_REASON_GONE\x10\x03\x12\x1e\n" +
-	"\x1aDEAD_REASON_TARGET_DELETED\x10\x04*{\n" +
+	"\x1aDEAD_REASON_TARGET_DELETED\x10\x04\x12\x1b\n" +
+	"\x17DEAD_REASON_INTERRUPTED\x10\x05*{\n" +
 	"\x11DeliveryFieldName\x12#\n" +
 	"\x1fDELIVERY_FIELD_NAME_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16DELIVERY_FIELD_NAME_ID\x10\x01\x12%\n" +
@@ -997,6 +1017,7 @@ func file_writ_action_v3alpha_delivery_proto_init() {
 	if File_writ_action_v3alpha_delivery_proto != nil {
 		return
 	}
+	file_writ_action_v3alpha_delivery_proto_msgTypes[0].OneofWrappers = []any{}
 	file_writ_action_v3alpha_delivery_proto_msgTypes[4].OneofWrappers = []any{
 		(*DeliverySearchFilter_InIds)(nil),
 		(*DeliverySearchFilter_Target)(nil),

@@ -725,7 +725,8 @@ class DeliveriesService:
 
     def replay_delivery(self, id: str, **call: Unpack[CallOptions]) -> ReplayDeliveryReply:
         """Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same
-        object to the same target.
+        object to the same target, and behind the one that it follows while that is still to be
+        sent.
 
         One that is pending already is refused.
 
