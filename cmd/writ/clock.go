@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,9 +66,9 @@ func moveClock(cmd *cobra.Command, addr string, change *clock.Change) error {
 		method = http.MethodPost
 		body, _ = json.Marshal(change) // of plain fields
 	}
-	res, err := callDev(cmd.Context(), method, addr, body)
+	res, _, err := callLocal(cmd.Context(), method, addr, "/_dev/clock", body)
 	if err != nil {
-		return err
+		return fmt.Errorf("no writ dev answers at %s: %w", addr, err)
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(res.Body)
@@ -110,14 +108,8 @@ func installationClock(ctx context.Context, database *store.DB, url, addr string
 	if err := database.Pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&there); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	for _, scheme := range []string{"http", "https"} {
-		told, err := askDev(ctx, scheme+"://"+addr+"/_dev/database")
-		if err != nil || told != url {
-			continue
-		}
-		text, err := askDev(ctx, scheme+"://"+addr+"/_dev/clock")
+	if told, _, err := askDev(ctx, addr, "/_dev/database"); err == nil && told == url {
+		text, _, err := askDev(ctx, addr, "/_dev/clock")
 		var state clock.State
 		if err == nil {
 			err = json.Unmarshal([]byte(text), &state)
@@ -126,26 +118,7 @@ func installationClock(ctx context.Context, database *store.DB, url, addr string
 			return nil, fmt.Errorf("the clock of the writ dev at %s: %w", addr, err)
 		}
 		there = state.Now
-		break
 	}
 	ahead := time.Until(there)
 	return func() time.Time { return time.Now().Add(ahead).UTC().Truncate(time.Microsecond) }, nil
-}
-
-// callDev calls the clock of the writ dev at an address, which serves https (--tls) or http:
-// nothing is sent to a server that does not speak the one that is tried.
-func callDev(ctx context.Context, method, addr string, body []byte) (res *http.Response, err error) {
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
-		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // its certificate is its own, and nothing that is sent is secret
-	}}
-	for _, scheme := range []string{"https", "http"} {
-		var req *http.Request
-		if req, err = http.NewRequestWithContext(ctx, method, scheme+"://"+addr+"/_dev/clock", bytes.NewReader(body)); err != nil {
-			return nil, usageError{fmt.Errorf("--addr: %w", err)}
-		}
-		if res, err = client.Do(req); err == nil {
-			return res, nil
-		}
-	}
-	return nil, fmt.Errorf("no writ dev answers at %s: %w", addr, err)
 }

@@ -100,22 +100,20 @@ func (s *serve) dev(ctx context.Context, c doctor.Config, addr string) (doctor.C
 		return c, usageError{fmt.Errorf("--addr: %w", err)}
 	}
 	c.Dev, c.Port = true, port
-	for _, c.Scheme = range []string{"http", "https"} {
-		path, err := askDev(ctx, c.Scheme+"://"+addr+"/_dev/credentials")
-		if err != nil || !filepath.IsAbs(path) {
-			continue
-		}
-		dir := filepath.Dir(path)
-		if trusted := trusting(dir); trusted != nil {
-			c.Transport = trusted
-		}
-		key, err := readMasterKey("", filepath.Join(dir, "master-key.json"))
-		if err == nil && key != nil {
-			c.Sealer = secret.Sealer(key)
-		}
-		return c, err
+	path, at, err := askDev(ctx, addr, "/_dev/credentials")
+	if err != nil || !filepath.IsAbs(path) {
+		return c, fmt.Errorf("the writ dev at %s does not say where its keys are", addr)
 	}
-	return c, fmt.Errorf("the writ dev at %s does not say where its keys are", addr)
+	c.Scheme, _, _ = strings.Cut(at, "://")
+	dir := filepath.Dir(path)
+	if trusted := trusting(dir); trusted != nil {
+		c.Transport = trusted
+	}
+	key, err := readMasterKey("", filepath.Join(dir, "master-key.json"))
+	if err == nil && key != nil {
+		c.Sealer = secret.Sealer(key)
+	}
+	return c, err
 }
 
 // printFindings prints what was found, for people or for programs.

@@ -68,7 +68,11 @@ type noted struct{ transport }
 // call implements transport.
 func (n noted) call(t testing.TB, ctx context.Context, token string, req proto.Message) outcome {
 	t.Helper()
-	return note(operationOf(req), n.transport.call(t, ctx, token, req))
+	got := n.transport.call(t, ctx, token, req)
+	if path, ok := got.namesFields(req.ProtoReflect().Descriptor(), operationOf(req).rule().body); !ok {
+		t.Errorf("%T: a refusal blames %q, which is no field of it: %s", req, path, got)
+	}
+	return note(operationOf(req), got)
 }
 
 // elsewhereTested are operations that a suite which knows only addresses cannot bring to

@@ -6,7 +6,7 @@
 --
 -- Nodes of the release before make none that follows, and do not look at those that do: they let
 -- go what is held when an older one of its object ends, and what they end of the others is
--- found by FollowingEnded.
+-- found by HeldDeliveries.
 ALTER TABLE deliveries
     ADD COLUMN IF NOT EXISTS follows text COLLATE "C",
     ADD COLUMN IF NOT EXISTS is_held boolean NOT NULL DEFAULT false,

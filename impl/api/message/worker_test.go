@@ -139,7 +139,7 @@ func TestAMessageThatCannotBeSentIsTriedAgainAndThenGivenUp(t *testing.T) {
 	if n := sender.sent["a@a.example"]; n != 12 {
 		t.Errorf("it was tried %d times, want 12", n)
 	}
-	if !strings.HasPrefix(sender.text, "12345678 ist Ihr Code\nIhr Code\n\nGuten Tag") {
+	if !strings.HasPrefix(sender.text, "12345678 ist Ihr Code für a.example\nIhr Code\n\nGuten Tag") {
 		t.Errorf("got the text %q", sender.text)
 	}
 	if !strings.Contains(sender.html, `<html lang="de">`) || !strings.Contains(sender.html, "12345678") {
@@ -248,7 +248,7 @@ func TestSEC185_ANameInAMessageIsAFewWordsOfLetters(t *testing.T) {
 			t.Fatal(err)
 		}
 		first, _, _ := strings.Cut(sender.text, ",\n")
-		if first != strings.TrimSuffix("12345678 is your code\nYour code\n\nHello "+want, " ") {
+		if first != strings.TrimSuffix("12345678 is your code for a.example\nYour code\n\nHello "+want, " ") {
 			t.Errorf("%q: got %q", name, first)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/api/session"
 	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/core/upstream"
@@ -174,7 +175,7 @@ func refresh(v *visit, p *upstream.Provider, who *upstream.Identity, linked *db.
 	}
 	_, err = v.Users.PatchUser(ctx, &userv3.PatchUserRequest{Id: linked.ID, User: &userv3.PatchUser{Type: &userv3.PatchUser_Human{Human: patch}}})
 	if refusal, ok := errors.AsType[*fault.Error](err); ok && refusal.Kind == fault.InvalidArgument {
-		v.Logger.WarnContext(ctx, "what an identity provider says of a user cannot be stored", "idp", p.ID, "user", linked.ID, "err", err)
+		v.Logger.WarnContext(ctx, "what an identity provider says of a user cannot be stored", "idp", p.ID, "user", linked.ID, policy.LogID(ctx), "err", err)
 		return nil
 	}
 	return err

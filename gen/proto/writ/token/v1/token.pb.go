@@ -1210,6 +1210,117 @@ func (x *KnownUser) GetGeneration() int32 {
 	return 0
 }
 
+// WrongPasswords are those that a browser has sent lately, for the pages to say when there
+// were too many. They count what was typed, whoever that is, so they tell nothing of users.
+type WrongPasswords struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The names that they were sent for, the last one first.
+	Names         []*WrongPassword `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WrongPasswords) Reset() {
+	*x = WrongPasswords{}
+	mi := &file_writ_token_v1_token_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WrongPasswords) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WrongPasswords) ProtoMessage() {}
+
+func (x *WrongPasswords) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_token_v1_token_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WrongPasswords.ProtoReflect.Descriptor instead.
+func (*WrongPasswords) Descriptor() ([]byte, []int) {
+	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *WrongPasswords) GetNames() []*WrongPassword {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+// WrongPassword is how often that was for a name.
+type WrongPassword struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The beginning of the SHA-256 of the folded name.
+	Name []byte `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// How often.
+	Times int32 `protobuf:"varint,2,opt,name=times,proto3" json:"times,omitempty"`
+	// When the first of them was.
+	Since         int64 `protobuf:"varint,3,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WrongPassword) Reset() {
+	*x = WrongPassword{}
+	mi := &file_writ_token_v1_token_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WrongPassword) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WrongPassword) ProtoMessage() {}
+
+func (x *WrongPassword) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_token_v1_token_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WrongPassword.ProtoReflect.Descriptor instead.
+func (*WrongPassword) Descriptor() ([]byte, []int) {
+	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *WrongPassword) GetName() []byte {
+	if x != nil {
+		return x.Name
+	}
+	return nil
+}
+
+func (x *WrongPassword) GetTimes() int32 {
+	if x != nil {
+		return x.Times
+	}
+	return 0
+}
+
+func (x *WrongPassword) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
 // Door is what a message holds: whoever opens it reads the mail of the user or of the
 // address, so their browser gets tries and codes of its own. It signs nobody in.
 type Door struct {
@@ -1226,7 +1337,7 @@ type Door struct {
 
 func (x *Door) Reset() {
 	*x = Door{}
-	mi := &file_writ_token_v1_token_proto_msgTypes[10]
+	mi := &file_writ_token_v1_token_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1349,7 @@ func (x *Door) String() string {
 func (*Door) ProtoMessage() {}
 
 func (x *Door) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_token_v1_token_proto_msgTypes[10]
+	mi := &file_writ_token_v1_token_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1362,7 @@ func (x *Door) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Door.ProtoReflect.Descriptor instead.
 func (*Door) Descriptor() ([]byte, []int) {
-	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{10}
+	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Door) GetUser() *KnownUser {
@@ -1288,7 +1399,7 @@ type Form struct {
 
 func (x *Form) Reset() {
 	*x = Form{}
-	mi := &file_writ_token_v1_token_proto_msgTypes[11]
+	mi := &file_writ_token_v1_token_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1300,7 +1411,7 @@ func (x *Form) String() string {
 func (*Form) ProtoMessage() {}
 
 func (x *Form) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_token_v1_token_proto_msgTypes[11]
+	mi := &file_writ_token_v1_token_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1313,7 +1424,7 @@ func (x *Form) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Form.ProtoReflect.Descriptor instead.
 func (*Form) Descriptor() ([]byte, []int) {
-	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{11}
+	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Form) GetBrowser() []byte {
@@ -1460,7 +1571,13 @@ const file_writ_token_v1_token_proto_rawDesc = "" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x02 \x01(\x05R\n" +
-	"generation\"m\n" +
+	"generation\"D\n" +
+	"\x0eWrongPasswords\x122\n" +
+	"\x05names\x18\x01 \x03(\v2\x1c.writ.token.v1.WrongPasswordR\x05names\"O\n" +
+	"\rWrongPassword\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\fR\x04name\x12\x14\n" +
+	"\x05times\x18\x02 \x01(\x05R\x05times\x12\x14\n" +
+	"\x05since\x18\x03 \x01(\x03R\x05since\"m\n" +
 	"\x04Door\x12,\n" +
 	"\x04user\x18\x01 \x01(\v2\x18.writ.token.v1.KnownUserR\x04user\x12\x1d\n" +
 	"\n" +
@@ -1482,32 +1599,35 @@ func file_writ_token_v1_token_proto_rawDescGZIP() []byte {
 	return file_writ_token_v1_token_proto_rawDescData
 }
 
-var file_writ_token_v1_token_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_writ_token_v1_token_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_writ_token_v1_token_proto_goTypes = []any{
-	(*AccessToken)(nil),  // 0: writ.token.v1.AccessToken
-	(*RefreshToken)(nil), // 1: writ.token.v1.RefreshToken
-	(*Code)(nil),         // 2: writ.token.v1.Code
-	(*Flow)(nil),         // 3: writ.token.v1.Flow
-	(*Upstream)(nil),     // 4: writ.token.v1.Upstream
-	(*External)(nil),     // 5: writ.token.v1.External
-	(*SignedOut)(nil),    // 6: writ.token.v1.SignedOut
-	(*KnownBrowser)(nil), // 7: writ.token.v1.KnownBrowser
-	(*KnownAddress)(nil), // 8: writ.token.v1.KnownAddress
-	(*KnownUser)(nil),    // 9: writ.token.v1.KnownUser
-	(*Door)(nil),         // 10: writ.token.v1.Door
-	(*Form)(nil),         // 11: writ.token.v1.Form
+	(*AccessToken)(nil),    // 0: writ.token.v1.AccessToken
+	(*RefreshToken)(nil),   // 1: writ.token.v1.RefreshToken
+	(*Code)(nil),           // 2: writ.token.v1.Code
+	(*Flow)(nil),           // 3: writ.token.v1.Flow
+	(*Upstream)(nil),       // 4: writ.token.v1.Upstream
+	(*External)(nil),       // 5: writ.token.v1.External
+	(*SignedOut)(nil),      // 6: writ.token.v1.SignedOut
+	(*KnownBrowser)(nil),   // 7: writ.token.v1.KnownBrowser
+	(*KnownAddress)(nil),   // 8: writ.token.v1.KnownAddress
+	(*KnownUser)(nil),      // 9: writ.token.v1.KnownUser
+	(*WrongPasswords)(nil), // 10: writ.token.v1.WrongPasswords
+	(*WrongPassword)(nil),  // 11: writ.token.v1.WrongPassword
+	(*Door)(nil),           // 12: writ.token.v1.Door
+	(*Form)(nil),           // 13: writ.token.v1.Form
 }
 var file_writ_token_v1_token_proto_depIdxs = []int32{
-	5, // 0: writ.token.v1.Flow.external:type_name -> writ.token.v1.External
-	3, // 1: writ.token.v1.Upstream.flow:type_name -> writ.token.v1.Flow
-	9, // 2: writ.token.v1.KnownBrowser.users:type_name -> writ.token.v1.KnownUser
-	8, // 3: writ.token.v1.KnownBrowser.addresses:type_name -> writ.token.v1.KnownAddress
-	9, // 4: writ.token.v1.Door.user:type_name -> writ.token.v1.KnownUser
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	5,  // 0: writ.token.v1.Flow.external:type_name -> writ.token.v1.External
+	3,  // 1: writ.token.v1.Upstream.flow:type_name -> writ.token.v1.Flow
+	9,  // 2: writ.token.v1.KnownBrowser.users:type_name -> writ.token.v1.KnownUser
+	8,  // 3: writ.token.v1.KnownBrowser.addresses:type_name -> writ.token.v1.KnownAddress
+	11, // 4: writ.token.v1.WrongPasswords.names:type_name -> writ.token.v1.WrongPassword
+	9,  // 5: writ.token.v1.Door.user:type_name -> writ.token.v1.KnownUser
+	6,  // [6:6] is the sub-list for method output_type
+	6,  // [6:6] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_writ_token_v1_token_proto_init() }
@@ -1521,7 +1641,7 @@ func file_writ_token_v1_token_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_token_v1_token_proto_rawDesc), len(file_writ_token_v1_token_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
