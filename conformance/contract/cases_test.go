@@ -120,7 +120,7 @@ var life = []step{
 	{"SetInstanceFeatures", `{"features":{"multitenancyResourcesApi":true,"multitenancySettings":true,"userSchema":true}}`, ""},
 	{"SetBranding", `{"settings":{"primaryColorLight":"#402060","termsLink":"https://x.example/terms","hideProductName":{"value":true}}}`, ""},
 	{"ResolveBranding", `{}`, ""},
-	{"SetLifetimes", `{"settings":{"accessTokenLifetime":"900s","idTokenLifetime":"900s","refreshTokenIdleLifetime":"86400s","refreshTokenLifetime":"604800s","sessionIdleLifetime":"28800s"}}`, ""},
+	{"SetLifetimes", `{"settings":{"accessTokenLifetime":"900s","idTokenLifetime":"900s","refreshTokenIdleLifetime":"86400s","refreshTokenLifetime":"604800s","sessionIdleLifetime":"28800s","sessionLifetime":"43200s"}}`, ""},
 	{"ResolveLifetimes", `{}`, ""},
 	{"SetApplicationSettings", `{"settings":{"rolesNeedTrust":{"value":false}}}`, ""},
 	{"ResolveApplicationSettings", `{}`, ""},

@@ -2599,7 +2599,7 @@ type AppTypeFilter struct {
 
 // AppV3AlphaOIDCConfig OIDCConfig is how an application uses the OpenID provider.
 type AppV3AlphaOIDCConfig struct {
-	// AccessTokenLifetime How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted. At least 0s, at most 43200s.
+	// AccessTokenLifetime How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted or longer than they say. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	AccessTokenLifetime *string `json:"accessTokenLifetime,omitempty"`
@@ -2630,7 +2630,7 @@ type AppV3AlphaOIDCConfig struct {
 	// GrantTypes What the token endpoint accepts; AUTHORIZATION_CODE when omitted.
 	GrantTypes *[]GrantType `json:"grantTypes,omitempty"`
 
-	// IDTokenLifetime How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted. At least 0s, at most 43200s.
+	// IDTokenLifetime How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted or longer than they say. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	IDTokenLifetime *string `json:"idTokenLifetime,omitempty"`
@@ -2653,12 +2653,12 @@ type AppV3AlphaOIDCConfig struct {
 	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode; writ dev takes it for the loopback addresses of all.
 	RedirectUris *[]string `json:"redirectUris,omitempty"`
 
-	// RefreshTokenIdleLifetime How long a refresh token is good while it is not used, from one hour to a year; what the settings of lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+	// RefreshTokenIdleLifetime How long a refresh token is good while it is not used, from one hour to a year; what the settings of lifetimes say when omitted or longer than they say. At most 3.1536e+07s, 0s, or at least 3600s.
 	//
 	// Example: 604800s
 	RefreshTokenIdleLifetime *string `json:"refreshTokenIdleLifetime,omitempty"`
 
-	// RefreshTokenLifetime How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+	// RefreshTokenLifetime How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the settings of lifetimes say when omitted or longer than they say. At most 9.4608e+07s, 0s, or at least 3600s.
 	//
 	// Example: 2592000s
 	RefreshTokenLifetime *string `json:"refreshTokenLifetime,omitempty"`
@@ -2669,7 +2669,7 @@ type AppV3AlphaOIDCConfig struct {
 
 // AppV3AlphaOIDCConfigOutput OIDCConfig is how an application uses the OpenID provider.
 type AppV3AlphaOIDCConfigOutput struct {
-	// AccessTokenLifetime How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted. At least 0s, at most 43200s.
+	// AccessTokenLifetime How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted or longer than they say. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	AccessTokenLifetime *string `json:"accessTokenLifetime,omitempty"`
@@ -2700,7 +2700,7 @@ type AppV3AlphaOIDCConfigOutput struct {
 	// GrantTypes What the token endpoint accepts; AUTHORIZATION_CODE when omitted.
 	GrantTypes []GrantType `json:"grantTypes"`
 
-	// IDTokenLifetime How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted. At least 0s, at most 43200s.
+	// IDTokenLifetime How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted or longer than they say. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	IDTokenLifetime *string `json:"idTokenLifetime,omitempty"`
@@ -2723,12 +2723,12 @@ type AppV3AlphaOIDCConfigOutput struct {
 	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode; writ dev takes it for the loopback addresses of all.
 	RedirectUris []string `json:"redirectUris"`
 
-	// RefreshTokenIdleLifetime How long a refresh token is good while it is not used, from one hour to a year; what the settings of lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+	// RefreshTokenIdleLifetime How long a refresh token is good while it is not used, from one hour to a year; what the settings of lifetimes say when omitted or longer than they say. At most 3.1536e+07s, 0s, or at least 3600s.
 	//
 	// Example: 604800s
 	RefreshTokenIdleLifetime *string `json:"refreshTokenIdleLifetime,omitempty"`
 
-	// RefreshTokenLifetime How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+	// RefreshTokenLifetime How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the settings of lifetimes say when omitted or longer than they say. At most 9.4608e+07s, 0s, or at least 3600s.
 	//
 	// Example: 2592000s
 	RefreshTokenLifetime *string `json:"refreshTokenLifetime,omitempty"`
@@ -2739,7 +2739,7 @@ type AppV3AlphaOIDCConfigOutput struct {
 
 // AppV3AlphaPatchOIDCConfig PatchOIDCConfig changes the fields that are present.
 type AppV3AlphaPatchOIDCConfig struct {
-	// AccessTokenLifetime How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say. At least 0s, at most 43200s.
+	// AccessTokenLifetime How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say, as when it is longer. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	AccessTokenLifetime *string `json:"accessTokenLifetime,omitempty"`
@@ -2770,7 +2770,7 @@ type AppV3AlphaPatchOIDCConfig struct {
 	// GrantTypes What the token endpoint accepts.
 	GrantTypes *GrantTypes `json:"grantTypes,omitempty"`
 
-	// IDTokenLifetime How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say. At least 0s, at most 43200s.
+	// IDTokenLifetime How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say, as when it is longer. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	IDTokenLifetime *string `json:"idTokenLifetime,omitempty"`
@@ -2793,12 +2793,12 @@ type AppV3AlphaPatchOIDCConfig struct {
 	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode; writ dev takes it for the loopback addresses of all.
 	RedirectUris *RedirectURIs `json:"redirectUris,omitempty"`
 
-	// RefreshTokenIdleLifetime How long a refresh token is good while it is not used, from one hour to a year; no seconds: what the settings say. At least 0s, at most 3.1536e+07s.
+	// RefreshTokenIdleLifetime How long a refresh token is good while it is not used, from one hour to a year; no seconds: what the settings say, as when it is longer. At most 3.1536e+07s, 0s, or at least 3600s.
 	//
 	// Example: 604800s
 	RefreshTokenIdleLifetime *string `json:"refreshTokenIdleLifetime,omitempty"`
 
-	// RefreshTokenLifetime How long refresh tokens that come of one sign-in are good in all, from one hour to three years; no seconds: what the settings say. At least 0s, at most 9.4608e+07s.
+	// RefreshTokenLifetime How long refresh tokens that come of one sign-in are good in all, from one hour to three years; no seconds: what the settings say, as when it is longer. At most 9.4608e+07s, 0s, or at least 3600s.
 	//
 	// Example: 2592000s
 	RefreshTokenLifetime *string `json:"refreshTokenLifetime,omitempty"`
@@ -7583,6 +7583,9 @@ type ResolvedLifetimeSettings struct {
 
 	// SessionIdleLifetime How long a sign-in counts while the browser does not use it.
 	SessionIdleLifetime ResolvedDuration `json:"sessionIdleLifetime"`
+
+	// SessionLifetime How long a sign-in counts in all.
+	SessionLifetime ResolvedDuration `json:"sessionLifetime"`
 }
 
 // ResolvedMessageTextSettings ResolvedMessageTextSettings are the words as they apply in a context.
@@ -8497,30 +8500,35 @@ type SetLanguagesReply struct {
 
 // SetLifetimeSettings SetLifetimeSettings sets the lifetimes that are present.
 type SetLifetimeSettings struct {
-	// AccessTokenLifetime How long access tokens are good, from one minute to 12 hours, which it is by default. At least 0s, at most 43200s.
+	// AccessTokenLifetime How long access tokens are good, from one minute to 12 hours, which it is by default. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	AccessTokenLifetime *string `json:"accessTokenLifetime,omitempty"`
 
-	// IDTokenLifetime How long ID tokens are good, from one minute to 12 hours, which it is by default. At least 0s, at most 43200s.
+	// IDTokenLifetime How long ID tokens are good, from one minute to 12 hours, which it is by default. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	IDTokenLifetime *string `json:"idTokenLifetime,omitempty"`
 
-	// RefreshTokenIdleLifetime How long a refresh token is good while it is not used, from one hour to a year; 30 days by default. At least 0s, at most 3.1536e+07s.
+	// RefreshTokenIdleLifetime How long a refresh token is good while it is not used, from one hour to a year; 30 days by default. At most 3.1536e+07s, 0s, or at least 3600s.
 	//
 	// Example: 604800s
 	RefreshTokenIdleLifetime *string `json:"refreshTokenIdleLifetime,omitempty"`
 
-	// RefreshTokenLifetime How long refresh tokens that come of one sign-in are good in all, from one hour to three years; 90 days by default. At least 0s, at most 9.4608e+07s.
+	// RefreshTokenLifetime How long refresh tokens that come of one sign-in are good in all, from one hour to three years; 90 days by default. At most 9.4608e+07s, 0s, or at least 3600s.
 	//
 	// Example: 2592000s
 	RefreshTokenLifetime *string `json:"refreshTokenLifetime,omitempty"`
 
-	// SessionIdleLifetime How long a sign-in counts while the browser does not use it, from five minutes to ten days, after which it ends in any case; 24 hours by default. At least 0s, at most 864000s.
+	// SessionIdleLifetime How long a sign-in counts while the browser does not use it, from five minutes to ten days; 24 hours by default. At most 864000s, 0s, or at least 300s.
 	//
 	// Example: 28800s
 	SessionIdleLifetime *string `json:"sessionIdleLifetime,omitempty"`
+
+	// SessionLifetime How long a sign-in counts in all, from when the user last proved who they are by a password or at an identity provider, from five minutes to 90 days; ten days by default. It is asked at each use, so a new one counts for the sign-ins that there are, too. At most 7.776e+06s, 0s, or at least 300s.
+	//
+	// Example: 43200s
+	SessionLifetime *string `json:"sessionLifetime,omitempty"`
 }
 
 // SetLifetimesReply SetLifetimesResponse is the response of SetLifetimes.
@@ -14948,6 +14956,8 @@ type ClientInterface interface {
 
 	// SetLifetimesWithBody Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
 	//
+	// One that is longer than a context above says is refused; what becomes longer because that is shortened later gives way.
+	//
 	// Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
 	//
 	// Takes any type of body and a specified content type.
@@ -14956,6 +14966,8 @@ type ClientInterface interface {
 	SetLifetimesWithBody(ctx context.Context, params *SetLifetimesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SetLifetimes Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
+	//
+	// One that is longer than a context above says is refused; what becomes longer because that is shortened later gives way.
 	//
 	// Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
 	//
@@ -21105,6 +21117,8 @@ func (c *Client) ResolveLifetimes(ctx context.Context, params *ResolveLifetimesP
 
 // SetLifetimesWithBody Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
 //
+// One that is longer than a context above says is refused; what becomes longer because that is shortened later gives way.
+//
 // Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
 //
 // Takes any type of body and a specified content type.
@@ -21123,6 +21137,8 @@ func (c *Client) SetLifetimesWithBody(ctx context.Context, params *SetLifetimesP
 }
 
 // SetLifetimes Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
+//
+// One that is longer than a context above says is refused; what becomes longer because that is shortened later gives way.
 //
 // Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
 //
@@ -38888,6 +38904,8 @@ type ClientWithResponsesInterface interface {
 
 	// SetLifetimesWithBodyWithResponse Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
 	//
+	// One that is longer than a context above says is refused; what becomes longer because that is shortened later gives way.
+	//
 	// Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -38896,6 +38914,8 @@ type ClientWithResponsesInterface interface {
 	SetLifetimesWithBodyWithResponse(ctx context.Context, params *SetLifetimesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetLifetimesAnswer, error)
 
 	// SetLifetimesWithResponse Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
+	//
+	// One that is longer than a context above says is refused; what becomes longer because that is shortened later gives way.
 	//
 	// Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
 	//
@@ -69985,6 +70005,8 @@ func (c *ClientWithResponses) ResolveLifetimesWithResponse(ctx context.Context, 
 
 // SetLifetimesWithBodyWithResponse Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
 //
+// One that is longer than a context above says is refused; what becomes longer because that is shortened later gives way.
+//
 // Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -69999,6 +70021,8 @@ func (c *ClientWithResponses) SetLifetimesWithBodyWithResponse(ctx context.Conte
 }
 
 // SetLifetimesWithResponse Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
+//
+// One that is longer than a context above says is refused; what becomes longer because that is shortened later gives way.
 //
 // Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
 //

@@ -206,7 +206,7 @@ func New(c Config) (*Server, error) {
 		},
 	})
 	s.keeper = &signing.Keeper{Env: s.env, Sealer: c.Sealer}
-	keys := &signing.Set{Keeper: s.keeper}
+	keys := signing.NewSet(s.keeper)
 	s.memory.of(keys.Drop)
 	box := &token.Box{DB: c.DB, Sealer: c.Sealer, Now: c.Now}
 	s.pages = login.New(login.Config{

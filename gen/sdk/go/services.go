@@ -3348,7 +3348,9 @@ func (s *ApplicationSettingsService) ResolveApplicationSettings(ctx context.Cont
 
 // LifetimeSettingsService sets and resolves how long tokens and sign-ins are good. Tokens go by the
 // organization of the application or service user they are for, sign-ins by that of the user. An application
-// may say its own for its tokens. What was issued before keeps its end.
+// may say its own for its tokens. Nobody lengthens what a context above says: of the system, the instance,
+// the organization and the application the shortest that is said counts, and the default where none says
+// anything. Tokens that were issued before keep their end; a sign-in goes by what is said when it is used.
 type LifetimeSettingsService struct{ client *Client }
 
 // SetLifetimesParams is the option of SetLifetimes that holds the parameters of its query.
@@ -3380,6 +3382,9 @@ func (p *SetLifetimesParams) apply(s *settings) {
 
 // SetLifetimes sets the lifetimes that are present; one of no seconds takes the context's own word back, so
 // that the parent's counts again.
+//
+// One that is longer than a context above says is refused; what becomes longer because that is shortened
+// later gives way.
 //
 // Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
 func (s *LifetimeSettingsService) SetLifetimes(ctx context.Context, patch *SetLifetimeSettings, opts ...CallOption) (*SetLifetimesReply, error) {

@@ -266,16 +266,17 @@ type AppOIDCConfig struct {
 	// algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
 	IDTokenSignedResponseAlg SignatureAlgorithm `json:"idTokenSignedResponseAlg,omitzero"`
 	// How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
-	// omitted. At least 0s, at most 43200s.
+	// omitted or longer than they say. At most 43200s, 0s, or at least 60s.
 	AccessTokenLifetime *Duration `json:"accessTokenLifetime,omitempty"`
-	// How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted.
-	// At least 0s, at most 43200s.
+	// How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted
+	// or longer than they say. At most 43200s, 0s, or at least 60s.
 	IDTokenLifetime *Duration `json:"idTokenLifetime,omitempty"`
 	// How long a refresh token is good while it is not used, from one hour to a year; what the settings of
-	// lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+	// lifetimes say when omitted or longer than they say. At most 3.1536e+07s, 0s, or at least 3600s.
 	RefreshTokenIdleLifetime *Duration `json:"refreshTokenIdleLifetime,omitempty"`
 	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the
-	// settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+	// settings of lifetimes say when omitted or longer than they say. At most 9.4608e+07s, 0s, or at least
+	// 3600s.
 	RefreshTokenLifetime *Duration `json:"refreshTokenLifetime,omitempty"`
 }
 
@@ -325,16 +326,17 @@ type AppOIDCConfigOutput struct {
 	// algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
 	IDTokenSignedResponseAlg SignatureAlgorithm `json:"idTokenSignedResponseAlg"`
 	// How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
-	// omitted. At least 0s, at most 43200s.
+	// omitted or longer than they say. At most 43200s, 0s, or at least 60s.
 	AccessTokenLifetime *Duration `json:"accessTokenLifetime,omitempty"`
-	// How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted.
-	// At least 0s, at most 43200s.
+	// How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted
+	// or longer than they say. At most 43200s, 0s, or at least 60s.
 	IDTokenLifetime *Duration `json:"idTokenLifetime,omitempty"`
 	// How long a refresh token is good while it is not used, from one hour to a year; what the settings of
-	// lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+	// lifetimes say when omitted or longer than they say. At most 3.1536e+07s, 0s, or at least 3600s.
 	RefreshTokenIdleLifetime *Duration `json:"refreshTokenIdleLifetime,omitempty"`
 	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the
-	// settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+	// settings of lifetimes say when omitted or longer than they say. At most 9.4608e+07s, 0s, or at least
+	// 3600s.
 	RefreshTokenLifetime *Duration `json:"refreshTokenLifetime,omitempty"`
 }
 
@@ -382,17 +384,17 @@ type AppPatchOIDCConfig struct {
 	// key that is new to the instance is published first: until ten minutes later, or eleven, the instance's
 	// signs.
 	IDTokenSignedResponseAlg *SignatureAlgorithm `json:"idTokenSignedResponseAlg,omitempty"`
-	// How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say. At least
-	// 0s, at most 43200s.
+	// How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say, as when
+	// it is longer. At most 43200s, 0s, or at least 60s.
 	AccessTokenLifetime *Duration `json:"accessTokenLifetime,omitempty"`
-	// How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say. At least 0s,
-	// at most 43200s.
+	// How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say, as when it is
+	// longer. At most 43200s, 0s, or at least 60s.
 	IDTokenLifetime *Duration `json:"idTokenLifetime,omitempty"`
 	// How long a refresh token is good while it is not used, from one hour to a year; no seconds: what the
-	// settings say. At least 0s, at most 3.1536e+07s.
+	// settings say, as when it is longer. At most 3.1536e+07s, 0s, or at least 3600s.
 	RefreshTokenIdleLifetime *Duration `json:"refreshTokenIdleLifetime,omitempty"`
 	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; no
-	// seconds: what the settings say. At least 0s, at most 9.4608e+07s.
+	// seconds: what the settings say, as when it is longer. At most 9.4608e+07s, 0s, or at least 3600s.
 	RefreshTokenLifetime *Duration `json:"refreshTokenLifetime,omitempty"`
 }
 
@@ -4849,6 +4851,8 @@ type ResolvedLifetimeSettings struct {
 	RefreshTokenLifetime ResolvedDuration `json:"refreshTokenLifetime"`
 	// How long a sign-in counts while the browser does not use it.
 	SessionIdleLifetime ResolvedDuration `json:"sessionIdleLifetime"`
+	// How long a sign-in counts in all.
+	SessionLifetime ResolvedDuration `json:"sessionLifetime"`
 }
 
 // ResolvedMessageTextSettings are the words as they apply in a context.
@@ -5685,21 +5689,25 @@ type SetLanguagesReply struct {
 
 // SetLifetimeSettings sets the lifetimes that are present.
 type SetLifetimeSettings struct {
-	// How long access tokens are good, from one minute to 12 hours, which it is by default. At least 0s, at most
-	// 43200s.
+	// How long access tokens are good, from one minute to 12 hours, which it is by default. At most 43200s, 0s,
+	// or at least 60s.
 	AccessTokenLifetime *Duration `json:"accessTokenLifetime,omitempty"`
-	// How long ID tokens are good, from one minute to 12 hours, which it is by default. At least 0s, at most
-	// 43200s.
+	// How long ID tokens are good, from one minute to 12 hours, which it is by default. At most 43200s, 0s, or
+	// at least 60s.
 	IDTokenLifetime *Duration `json:"idTokenLifetime,omitempty"`
 	// How long a refresh token is good while it is not used, from one hour to a year; 30 days by default. At
-	// least 0s, at most 3.1536e+07s.
+	// most 3.1536e+07s, 0s, or at least 3600s.
 	RefreshTokenIdleLifetime *Duration `json:"refreshTokenIdleLifetime,omitempty"`
 	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; 90 days by
-	// default. At least 0s, at most 9.4608e+07s.
+	// default. At most 9.4608e+07s, 0s, or at least 3600s.
 	RefreshTokenLifetime *Duration `json:"refreshTokenLifetime,omitempty"`
-	// How long a sign-in counts while the browser does not use it, from five minutes to ten days, after which it
-	// ends in any case; 24 hours by default. At least 0s, at most 864000s.
+	// How long a sign-in counts while the browser does not use it, from five minutes to ten days; 24 hours by
+	// default. At most 864000s, 0s, or at least 300s.
 	SessionIdleLifetime *Duration `json:"sessionIdleLifetime,omitempty"`
+	// How long a sign-in counts in all, from when the user last proved who they are by a password or at an
+	// identity provider, from five minutes to 90 days; ten days by default. It is asked at each use, so a new
+	// one counts for the sign-ins that there are, too. At most 7.776e+06s, 0s, or at least 300s.
+	SessionLifetime *Duration `json:"sessionLifetime,omitempty"`
 }
 
 // SetLifetimesReply is the answer of SetLifetimes.

@@ -25,8 +25,8 @@ var _ settingsv3.ServiceApplicationSettingsServer = (*Service)(nil)
 // New returns a Service over env.
 func New(env resource.Env) *Service { return &Service{Env: env} }
 
-// subject is what these settings are called where they are stored, which AppConsent reads.
-const subject = "applications"
+// Subject is what these settings are called where they are stored, which AppConsent reads.
+const Subject = "applications"
 
 // word is what a context says.
 type word = eventv1.ApplicationSettingsSet
@@ -40,11 +40,11 @@ var (
 // ResolveApplicationSettings reads the settings as they apply in the context of the call.
 func (s *Service) ResolveApplicationSettings(ctx context.Context, _ *settingsv3.ResolveApplicationSettingsRequest) (*settingsv3.ResolveApplicationSettingsResponse, error) {
 	in := policy.CallFrom(ctx).Context
-	said, err := setting.Read(ctx, s.DB.Conn(), in.InstanceID, in.OrgID, subject)
+	said, err := setting.Read(ctx, s.DB.Conn(), in.InstanceID, in.OrgID, Subject)
 	if err != nil {
 		return nil, err
 	}
-	words, err := setting.Words[*word](said, subject)
+	words, err := setting.Words[*word](said, Subject)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (s *Service) ResolveApplicationSettings(ctx context.Context, _ *settingsv3.
 // SetApplicationSettings sets or takes back what is present.
 func (s *Service) SetApplicationSettings(ctx context.Context, req *settingsv3.SetApplicationSettingsRequest) (*settingsv3.SetApplicationSettingsResponse, error) {
 	details, err := setting.Set(ctx, &s.Env, setting.Change[*word]{
-		Subject: subject, Says: asker.Asked(req.GetSettings()),
+		Subject: Subject, Says: asker.Asked(req.GetSettings()),
 		Event: func(changed, _ *word) event.Payload { return changed },
 	})
 	return &settingsv3.SetApplicationSettingsResponse{Details: details}, err

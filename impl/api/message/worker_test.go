@@ -71,7 +71,7 @@ func (q *queue) addWith(recipient, language string, data message.Data) {
 	q.Helper()
 	if err := message.Queue(q.Context(), q.env.DB.Pool, &q.env, &message.Message{
 		InstanceID: q.user.InstanceID, OrgID: q.user.OrgID, UserID: q.user.ID, Kind: message.Email, Template: "otp_email",
-		Recipient: recipient, Language: language, Data: data,
+		Recipient: recipient, Proven: true, Language: language, Data: data,
 	}); err != nil {
 		q.Fatal(err)
 	}
@@ -201,6 +201,36 @@ func TestSEC185_OneAddressGetsSoManyMessagesAnHour(t *testing.T) {
 	var n int
 	if err := q.env.DB.Pool.QueryRow(t.Context(), "SELECT count(*) FROM messages").Scan(&n); err != nil || n != 50 {
 		t.Errorf("%d of 60 are queued, want 50 (%v)", n, err)
+	}
+}
+
+// TestSEC185_NobodyUsesUpTheMessagesOfAnother: who names an address that is not theirs, as a
+// factor to be or however, keeps nothing from who has proven it, and says nothing of themselves.
+func TestSEC185_NobodyUsesUpTheMessagesOfAnother(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	send := func(user string, proven bool) {
+		t.Helper()
+		if err := message.Queue(t.Context(), q.env.DB.Pool, &q.env, &message.Message{
+			InstanceID: q.user.InstanceID, OrgID: q.user.OrgID, UserID: user, Kind: message.Email, Template: "otp_email", Recipient: "a@a.example", Proven: proven,
+			Data: message.Data{Code: "12345678", Domain: "a.example", Name: "Zyq"},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q.add("b@a.example", "") // as many of another address
+	var stranger string
+	if err := q.env.DB.Pool.QueryRow(t.Context(), "SELECT id FROM users WHERE instance_id = $1 AND id <> $2 LIMIT 1", q.user.InstanceID, q.user.ID).Scan(&stranger); err != nil {
+		t.Fatal(err)
+	}
+	for range 60 {
+		send(stranger, false)
+	}
+	send(q.user.ID, true)
+	var of, named int
+	if err := q.env.DB.Pool.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE user_id = $1), count(*) FILTER (WHERE user_id <> $1 AND payload::text LIKE '%Zyq%')
+		FROM messages WHERE recipient = 'a@a.example'`, q.user.ID).Scan(&of, &named); err != nil || of != 1 || named != 0 {
+		t.Errorf("the owner got %d messages, %d of others say their name (%v)", of, named, err)
 	}
 }
 

@@ -76,7 +76,7 @@ func New(c Config) *Chain {
 		// One instance may run as many as there are connections.
 		gate:    fair.New(c.MaxRunning*4/3, maxWaiting),
 		public:  fair.New(c.MaxRunning*publicShare, maxWaiting),
-		callers: cache.New[tokenKey, *Caller](func(k tokenKey) string { return k.instanceID + "\x00" + k.host + string(k.hash[:]) }),
+		callers: cache.New[tokenKey, *Caller](func(k tokenKey) string { return k.instanceID + "\x00" + k.host + string(k.hash[:]) }).By(c.Now),
 	}
 }
 

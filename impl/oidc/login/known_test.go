@@ -149,3 +149,31 @@ func TestSEC177_StrangersTakeNobodysCodes(t *testing.T) {
 	mine.reset(code).want(200, "/login/password", "Your new password is set.")
 	mine.send("password", newPassword).want(200, "/done")
 }
+
+// TestSEC177_StrangersVoidNobodysCodes: in a browser that nobody knows, too, a code for a new
+// password is good until it ends, whatever others ask for and try meanwhile.
+func TestSEC177_StrangersVoidNobodysCodes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for range 12 { // nor do registrations with the address use up the messages
+		w.browser().register("alice@mail.example").want(200, "/login/verify")
+	}
+	w.wait(time.Second)
+	mine := w.browser().forgot("alice").want(200, "/login/reset")
+	code := w.mail().Code
+	w.wait(time.Second)
+	for range 12 {
+		b := w.browser().forgot("alice").want(200, "/login/reset")
+		for range 2 {
+			b.reset("00000000").want(400, "/login/reset")
+		}
+		b.reset(code).want(400, "/login/reset") // it is not that browser's
+	}
+	if got := w.value("SELECT string_agg(template || ' ' || n, ', ' ORDER BY template) FROM (SELECT template, count(*) n FROM messages GROUP BY 1) x"); got != "email_known 10, reset_password 10" {
+		t.Errorf("got %s", got)
+	}
+	mine.reset(code).want(200, "/login/password", "Your new password is set.")
+	if got := w.value("SELECT count(*)::text FROM user_codes"); got != "0" {
+		t.Errorf("%s codes are left", got)
+	}
+}

@@ -81,7 +81,7 @@ func suits(v *visit, p *upstream.Provider, linked *db.LinkedUserRow) (bool, erro
 func enter(v *visit, p *upstream.Provider, who *upstream.Identity, linked *db.LinkedUserRow, at time.Time) error {
 	if linked.IsRegistering { // they made an account before, and have to verify their address still
 		v.flow.Registering, v.flow.CodeUserId, v.flow.Address, v.flow.LoginName = true, linked.ID, linked.Email, linked.Email
-		if err := v.registrations.Resend(v.r.Context(), v.instance.ID, linked.ID, linked.Email, v.words.language); err != nil {
+		if err := sendAgain(v); err != nil {
 			return err
 		}
 		return v.to(pathVerify)
@@ -392,11 +392,10 @@ func newExternalForm(v *visit, p *upstream.Provider, said registration.Form, mis
 // them; otherwise it is what the provider says.
 func adopt(v *visit, p *upstream.Provider, e *tokenv1.External, said registration.Form, asked bool) error {
 	org := v.newHome(p, e)
-	idle, err := v.idle(v.r.Context(), v.instance.ID, org)
+	at, err := registeringIn(v, org, said.Email)
 	if err != nil {
 		return err
 	}
-	at := registration.Where{InstanceID: v.instance.ID, OrgID: org, Language: v.words.language, Lifetime: idle, UserAgent: userAgent(v)}
 	there, err := v.upstreamOf(org, p.ID)
 	if err != nil {
 		return err

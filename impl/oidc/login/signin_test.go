@@ -370,6 +370,35 @@ func TestSEC151_SessionsEndWhenTheSettingsSaySo(t *testing.T) {
 	if complete() != 0 {
 		t.Error("it outlives half an hour without use")
 	}
+	// However much it is used, it ends when the settings say so, which count at once.
+	says := func(life string) {
+		w.exec(`UPDATE settings SET properties = jsonb_build_object('sessionIdleLifetime', '864000s', 'sessionLifetime', $1::text) WHERE instance_id = $2 AND subject = 'lifetimes'`, life, w.instance.ID)
+		w.Forget()
+	}
+	for _, life := range []time.Duration{time.Hour, 20 * 24 * time.Hour} {
+		says(fmt.Sprintf("%ds", int(life.Seconds())))
+		b.signIn("alice", "correct horse").want(200, "/done")
+		for range 4 {
+			w.wait(life / 5)
+			if complete() != 1 {
+				t.Fatalf("a session ended before %v", life)
+			}
+		}
+		w.wait(life / 5)
+		if complete() != 1 {
+			t.Errorf("it ended at %v, not after", life)
+		}
+		w.wait(time.Second)
+		if complete() != 0 {
+			t.Errorf("it outlives %v", life)
+		}
+	}
+	b.signIn("alice", "correct horse").want(200, "/done")
+	w.wait(10 * time.Minute)
+	says("300s")
+	if complete() != 0 {
+		t.Error("a session that was there outlives a shorter life")
+	}
 }
 
 func TestSEC132_SignOut(t *testing.T) {

@@ -1682,6 +1682,7 @@ func SetLifetimes(ctx context.Context, client *writ.Client) (any, error) {
 		RefreshTokenIdleLifetime: new(writ.Duration(604800 * time.Second)),
 		RefreshTokenLifetime:     new(writ.Duration(2592000 * time.Second)),
 		SessionIdleLifetime:      new(writ.Duration(28800 * time.Second)),
+		SessionLifetime:          new(writ.Duration(43200 * time.Second)),
 	})
 }
 

@@ -2080,6 +2080,7 @@ def set_lifetimes(client: Client) -> SetLifetimesReply:
             refresh_token_idle_lifetime=timedelta(seconds=604800),
             refresh_token_lifetime=timedelta(seconds=2592000),
             session_idle_lifetime=timedelta(seconds=28800),
+            session_lifetime=timedelta(seconds=43200),
         ),
     )
 

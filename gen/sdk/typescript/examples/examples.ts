@@ -1332,6 +1332,7 @@ export async function setLifetimes(client: WritClient) {
     refreshTokenIdleLifetime: "604800s",
     refreshTokenLifetime: "2592000s",
     sessionIdleLifetime: "28800s",
+    sessionLifetime: "43200s",
   });
 }
 

@@ -294,22 +294,23 @@ export interface AppOIDCConfig {
   idTokenSignedResponseAlg?: SignatureAlgorithm;
   /**
    * How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
-   * omitted. At least 0s, at most 43200s.
+   * omitted or longer than they say. At most 43200s, 0s, or at least 60s.
    */
   accessTokenLifetime?: Duration;
   /**
-   * How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
-   * omitted. At least 0s, at most 43200s.
+   * How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted
+   * or longer than they say. At most 43200s, 0s, or at least 60s.
    */
   idTokenLifetime?: Duration;
   /**
    * How long a refresh token is good while it is not used, from one hour to a year; what the settings of
-   * lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+   * lifetimes say when omitted or longer than they say. At most 3.1536e+07s, 0s, or at least 3600s.
    */
   refreshTokenIdleLifetime?: Duration;
   /**
    * How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the
-   * settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+   * settings of lifetimes say when omitted or longer than they say. At most 9.4608e+07s, 0s, or at least
+   * 3600s.
    */
   refreshTokenLifetime?: Duration;
 }
@@ -377,22 +378,23 @@ export interface AppOIDCConfigOutput {
   idTokenSignedResponseAlg: SignatureAlgorithm;
   /**
    * How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
-   * omitted. At least 0s, at most 43200s.
+   * omitted or longer than they say. At most 43200s, 0s, or at least 60s.
    */
   accessTokenLifetime?: Duration;
   /**
-   * How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
-   * omitted. At least 0s, at most 43200s.
+   * How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted
+   * or longer than they say. At most 43200s, 0s, or at least 60s.
    */
   idTokenLifetime?: Duration;
   /**
    * How long a refresh token is good while it is not used, from one hour to a year; what the settings of
-   * lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+   * lifetimes say when omitted or longer than they say. At most 3.1536e+07s, 0s, or at least 3600s.
    */
   refreshTokenIdleLifetime?: Duration;
   /**
    * How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the
-   * settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+   * settings of lifetimes say when omitted or longer than they say. At most 9.4608e+07s, 0s, or at least
+   * 3600s.
    */
   refreshTokenLifetime?: Duration;
 }
@@ -456,23 +458,23 @@ export interface AppPatchOIDCConfig {
    */
   idTokenSignedResponseAlg?: SignatureAlgorithm;
   /**
-   * How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say. At least
-   * 0s, at most 43200s.
+   * How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say, as when
+   * it is longer. At most 43200s, 0s, or at least 60s.
    */
   accessTokenLifetime?: Duration;
   /**
-   * How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say. At least 0s,
-   * at most 43200s.
+   * How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say, as when it
+   * is longer. At most 43200s, 0s, or at least 60s.
    */
   idTokenLifetime?: Duration;
   /**
    * How long a refresh token is good while it is not used, from one hour to a year; no seconds: what the
-   * settings say. At least 0s, at most 3.1536e+07s.
+   * settings say, as when it is longer. At most 3.1536e+07s, 0s, or at least 3600s.
    */
   refreshTokenIdleLifetime?: Duration;
   /**
    * How long refresh tokens that come of one sign-in are good in all, from one hour to three years; no
-   * seconds: what the settings say. At least 0s, at most 9.4608e+07s.
+   * seconds: what the settings say, as when it is longer. At most 9.4608e+07s, 0s, or at least 3600s.
    */
   refreshTokenLifetime?: Duration;
 }
@@ -5124,6 +5126,8 @@ export interface ResolvedLifetimeSettings {
   refreshTokenLifetime: ResolvedDuration;
   /** How long a sign-in counts while the browser does not use it. */
   sessionIdleLifetime: ResolvedDuration;
+  /** How long a sign-in counts in all. */
+  sessionLifetime: ResolvedDuration;
 }
 
 /** ResolvedMessageTextSettings are the words as they apply in a context. */
@@ -6007,30 +6011,36 @@ export interface SetLanguagesReply {
 /** SetLifetimeSettings sets the lifetimes that are present. */
 export interface SetLifetimeSettings {
   /**
-   * How long access tokens are good, from one minute to 12 hours, which it is by default. At least 0s, at
-   * most 43200s.
+   * How long access tokens are good, from one minute to 12 hours, which it is by default. At most 43200s, 0s,
+   * or at least 60s.
    */
   accessTokenLifetime?: Duration;
   /**
-   * How long ID tokens are good, from one minute to 12 hours, which it is by default. At least 0s, at most
-   * 43200s.
+   * How long ID tokens are good, from one minute to 12 hours, which it is by default. At most 43200s, 0s, or
+   * at least 60s.
    */
   idTokenLifetime?: Duration;
   /**
    * How long a refresh token is good while it is not used, from one hour to a year; 30 days by default. At
-   * least 0s, at most 3.1536e+07s.
+   * most 3.1536e+07s, 0s, or at least 3600s.
    */
   refreshTokenIdleLifetime?: Duration;
   /**
    * How long refresh tokens that come of one sign-in are good in all, from one hour to three years; 90 days
-   * by default. At least 0s, at most 9.4608e+07s.
+   * by default. At most 9.4608e+07s, 0s, or at least 3600s.
    */
   refreshTokenLifetime?: Duration;
   /**
-   * How long a sign-in counts while the browser does not use it, from five minutes to ten days, after which
-   * it ends in any case; 24 hours by default. At least 0s, at most 864000s.
+   * How long a sign-in counts while the browser does not use it, from five minutes to ten days; 24 hours by
+   * default. At most 864000s, 0s, or at least 300s.
    */
   sessionIdleLifetime?: Duration;
+  /**
+   * How long a sign-in counts in all, from when the user last proved who they are by a password or at an
+   * identity provider, from five minutes to 90 days; ten days by default. It is asked at each use, so a new
+   * one counts for the sign-ins that there are, too. At most 7.776e+06s, 0s, or at least 300s.
+   */
+  sessionLifetime?: Duration;
 }
 
 /** SetLifetimesReply is the answer of SetLifetimes. */

@@ -332,19 +332,21 @@ class AppOIDCConfig(Model):
     """
     access_token_lifetime: timedelta | None = None
     """How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say
-    when omitted. At least 0s, at most 43200s.
+    when omitted or longer than they say. At most 43200s, 0s, or at least 60s.
     """
     id_token_lifetime: timedelta | None = None
     """How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say
-    when omitted. At least 0s, at most 43200s.
+    when omitted or longer than they say. At most 43200s, 0s, or at least 60s.
     """
     refresh_token_idle_lifetime: timedelta | None = None
     """How long a refresh token is good while it is not used, from one hour to a year; what the
-    settings of lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+    settings of lifetimes say when omitted or longer than they say. At most 3.1536e+07s, 0s, or at
+    least 3600s.
     """
     refresh_token_lifetime: timedelta | None = None
     """How long refresh tokens that come of one sign-in are good in all, from one hour to three years;
-    what the settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+    what the settings of lifetimes say when omitted or longer than they say. At most 9.4608e+07s,
+    0s, or at least 3600s.
     """
 
 
@@ -406,19 +408,21 @@ class AppOIDCConfigOutput(Model):
     """
     access_token_lifetime: timedelta | None = None
     """How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say
-    when omitted. At least 0s, at most 43200s.
+    when omitted or longer than they say. At most 43200s, 0s, or at least 60s.
     """
     id_token_lifetime: timedelta | None = None
     """How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say
-    when omitted. At least 0s, at most 43200s.
+    when omitted or longer than they say. At most 43200s, 0s, or at least 60s.
     """
     refresh_token_idle_lifetime: timedelta | None = None
     """How long a refresh token is good while it is not used, from one hour to a year; what the
-    settings of lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+    settings of lifetimes say when omitted or longer than they say. At most 3.1536e+07s, 0s, or at
+    least 3600s.
     """
     refresh_token_lifetime: timedelta | None = None
     """How long refresh tokens that come of one sign-in are good in all, from one hour to three years;
-    what the settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+    what the settings of lifetimes say when omitted or longer than they say. At most 9.4608e+07s,
+    0s, or at least 3600s.
     """
 
 
@@ -478,20 +482,21 @@ class AppPatchOIDCConfig(Model):
     eleven, the instance's signs.
     """
     access_token_lifetime: timedelta | None = None
-    """How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say.
-    At least 0s, at most 43200s.
+    """How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say,
+    as when it is longer. At most 43200s, 0s, or at least 60s.
     """
     id_token_lifetime: timedelta | None = None
-    """How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say. At
-    least 0s, at most 43200s.
+    """How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say, as
+    when it is longer. At most 43200s, 0s, or at least 60s.
     """
     refresh_token_idle_lifetime: timedelta | None = None
     """How long a refresh token is good while it is not used, from one hour to a year; no seconds: what
-    the settings say. At least 0s, at most 3.1536e+07s.
+    the settings say, as when it is longer. At most 3.1536e+07s, 0s, or at least 3600s.
     """
     refresh_token_lifetime: timedelta | None = None
     """How long refresh tokens that come of one sign-in are good in all, from one hour to three years;
-    no seconds: what the settings say. At least 0s, at most 9.4608e+07s.
+    no seconds: what the settings say, as when it is longer. At most 9.4608e+07s, 0s, or at least
+    3600s.
     """
 
 
@@ -5955,6 +5960,8 @@ class ResolvedLifetimeSettings(Model):
     """How long refresh tokens that come of one sign-in are good in all."""
     session_idle_lifetime: ResolvedDuration
     """How long a sign-in counts while the browser does not use it."""
+    session_lifetime: ResolvedDuration
+    """How long a sign-in counts in all."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -6972,24 +6979,30 @@ class SetLifetimeSettings(Model):
     """SetLifetimeSettings sets the lifetimes that are present."""
 
     access_token_lifetime: timedelta | None = None
-    """How long access tokens are good, from one minute to 12 hours, which it is by default. At least
-    0s, at most 43200s.
+    """How long access tokens are good, from one minute to 12 hours, which it is by default. At most
+    43200s, 0s, or at least 60s.
     """
     id_token_lifetime: timedelta | None = None
-    """How long ID tokens are good, from one minute to 12 hours, which it is by default. At least 0s,
-    at most 43200s.
+    """How long ID tokens are good, from one minute to 12 hours, which it is by default. At most
+    43200s, 0s, or at least 60s.
     """
     refresh_token_idle_lifetime: timedelta | None = None
     """How long a refresh token is good while it is not used, from one hour to a year; 30 days by
-    default. At least 0s, at most 3.1536e+07s.
+    default. At most 3.1536e+07s, 0s, or at least 3600s.
     """
     refresh_token_lifetime: timedelta | None = None
     """How long refresh tokens that come of one sign-in are good in all, from one hour to three years;
-    90 days by default. At least 0s, at most 9.4608e+07s.
+    90 days by default. At most 9.4608e+07s, 0s, or at least 3600s.
     """
     session_idle_lifetime: timedelta | None = None
-    """How long a sign-in counts while the browser does not use it, from five minutes to ten days,
-    after which it ends in any case; 24 hours by default. At least 0s, at most 864000s.
+    """How long a sign-in counts while the browser does not use it, from five minutes to ten days; 24
+    hours by default. At most 864000s, 0s, or at least 300s.
+    """
+    session_lifetime: timedelta | None = None
+    """How long a sign-in counts in all, from when the user last proved who they are by a password or
+    at an identity provider, from five minutes to 90 days; ten days by default. It is asked at each
+    use, so a new one counts for the sign-ins that there are, too. At most 7.776e+06s, 0s, or at
+    least 300s.
     """
 
 

@@ -703,16 +703,16 @@ type OIDCConfig struct {
 	// published first: until ten minutes later, or eleven, the instance's signs.
 	IdTokenSignedResponseAlg v3alpha.SignatureAlgorithm `protobuf:"varint,17,opt,name=id_token_signed_response_alg,json=idTokenSignedResponseAlg,proto3,enum=writ.object.v3alpha.SignatureAlgorithm" json:"id_token_signed_response_alg,omitempty"`
 	// How long access tokens are good, from one minute to 12 hours; what the settings
-	// of lifetimes say when omitted.
+	// of lifetimes say when omitted or longer than they say.
 	AccessTokenLifetime *durationpb.Duration `protobuf:"bytes,30,opt,name=access_token_lifetime,json=accessTokenLifetime,proto3" json:"access_token_lifetime,omitempty"`
 	// How long ID tokens are good, from one minute to 12 hours; what the settings
-	// of lifetimes say when omitted.
+	// of lifetimes say when omitted or longer than they say.
 	IdTokenLifetime *durationpb.Duration `protobuf:"bytes,31,opt,name=id_token_lifetime,json=idTokenLifetime,proto3" json:"id_token_lifetime,omitempty"`
 	// How long a refresh token is good while it is not used, from one hour to a year; what the settings
-	// of lifetimes say when omitted.
+	// of lifetimes say when omitted or longer than they say.
 	RefreshTokenIdleLifetime *durationpb.Duration `protobuf:"bytes,32,opt,name=refresh_token_idle_lifetime,json=refreshTokenIdleLifetime,proto3" json:"refresh_token_idle_lifetime,omitempty"`
 	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the settings
-	// of lifetimes say when omitted.
+	// of lifetimes say when omitted or longer than they say.
 	RefreshTokenLifetime *durationpb.Duration `protobuf:"bytes,33,opt,name=refresh_token_lifetime,json=refreshTokenLifetime,proto3" json:"refresh_token_lifetime,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -929,13 +929,13 @@ type PatchOIDCConfig struct {
 	// is that of the instance. A key that is new to the instance is published first: until
 	// ten minutes later, or eleven, the instance's signs.
 	IdTokenSignedResponseAlg *v3alpha.SignatureAlgorithm `protobuf:"varint,17,opt,name=id_token_signed_response_alg,json=idTokenSignedResponseAlg,proto3,enum=writ.object.v3alpha.SignatureAlgorithm,oneof" json:"id_token_signed_response_alg,omitempty"`
-	// How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say.
+	// How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say, as when it is longer.
 	AccessTokenLifetime *durationpb.Duration `protobuf:"bytes,30,opt,name=access_token_lifetime,json=accessTokenLifetime,proto3" json:"access_token_lifetime,omitempty"`
-	// How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say.
+	// How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say, as when it is longer.
 	IdTokenLifetime *durationpb.Duration `protobuf:"bytes,31,opt,name=id_token_lifetime,json=idTokenLifetime,proto3" json:"id_token_lifetime,omitempty"`
-	// How long a refresh token is good while it is not used, from one hour to a year; no seconds: what the settings say.
+	// How long a refresh token is good while it is not used, from one hour to a year; no seconds: what the settings say, as when it is longer.
 	RefreshTokenIdleLifetime *durationpb.Duration `protobuf:"bytes,32,opt,name=refresh_token_idle_lifetime,json=refreshTokenIdleLifetime,proto3" json:"refresh_token_idle_lifetime,omitempty"`
-	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; no seconds: what the settings say.
+	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; no seconds: what the settings say, as when it is longer.
 	RefreshTokenLifetime *durationpb.Duration `protobuf:"bytes,33,opt,name=refresh_token_lifetime,json=refreshTokenLifetime,proto3" json:"refresh_token_lifetime,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache

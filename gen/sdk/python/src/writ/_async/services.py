@@ -4698,7 +4698,10 @@ class AsyncApplicationSettingsService:
 class AsyncLifetimeSettingsService:
     """Sets and resolves how long tokens and sign-ins are good. Tokens go by the organization of the
     application or service user they are for, sign-ins by that of the user. An application may say
-    its own for its tokens. What was issued before keeps its end.
+    its own for its tokens. Nobody lengthens what a context above says: of the system, the instance,
+    the organization and the application the shortest that is said counts, and the default where
+    none says anything. Tokens that were issued before keep their end; a sign-in goes by what is
+    said when it is used.
     """
 
     def __init__(self, core: Core) -> None:
@@ -4717,6 +4720,9 @@ class AsyncLifetimeSettingsService:
     ) -> SetLifetimesReply:
         """Sets the lifetimes that are present; one of no seconds takes the context's own word back, so
         that the parent's counts again.
+
+        One that is longer than a context above says is refused; what becomes longer because that is
+        shortened later gives way.
 
         Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is
         on.
