@@ -160,6 +160,7 @@ const (
 	ReasonTransfersRunning            Reason = "TRANSFERS_RUNNING"
 	ReasonTransferSpace               Reason = "TRANSFER_SPACE"
 	ReasonUnencryptedAuth             Reason = "UNENCRYPTED_AUTH"
+	ReasonUnexpectedBody              Reason = "UNEXPECTED_BODY"
 	ReasonUnknownField                Reason = "UNKNOWN_FIELD"
 	ReasonUnknownRole                 Reason = "UNKNOWN_ROLE"
 	ReasonUnknownVersion              Reason = "UNKNOWN_VERSION"

@@ -6574,6 +6574,13 @@ type TrustAppReply struct {
 	Details Details `json:"details"`
 }
 
+// TrustAppRequest is the request of TrustApp.
+type TrustAppRequest struct {
+	// Whether it is trusted within its organization only. Of one that is trusted in the instance this is
+	// refused: DistrustApp takes that back.
+	OrganizationOnly bool `json:"organizationOnly,omitzero"`
+}
+
 // TwilioConfig is an account with Twilio.
 //
 // Exactly one of SenderNumber and MessagingServiceSID is set.

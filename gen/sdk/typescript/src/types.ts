@@ -6950,6 +6950,15 @@ export interface TrustAppReply {
   details: Details;
 }
 
+/** TrustAppRequest is the request of TrustApp. */
+export interface TrustAppRequest {
+  /**
+   * Whether it is trusted within its organization only. Of one that is trusted in the instance this is
+   * refused: DistrustApp takes that back.
+   */
+  organizationOnly?: boolean;
+}
+
 /**
  * TwilioConfig is an account with Twilio.
  *

@@ -8003,6 +8003,16 @@ class TrustAppReply(Model):
 
 
 @dataclass(kw_only=True, slots=True)
+class TrustAppRequest(Model):
+    """TrustAppRequest is the request of TrustApp."""
+
+    organization_only: bool | None = None
+    """Whether it is trusted within its organization only. Of one that is trusted in the instance this
+    is refused: DistrustApp takes that back.
+    """
+
+
+@dataclass(kw_only=True, slots=True)
 class TwilioConfig(Model):
     """TwilioConfig is an account with Twilio.
 
@@ -9025,6 +9035,7 @@ __all__ = [
     "TransferUserGrant",
     "TransferUserMetadata",
     "TrustAppReply",
+    "TrustAppRequest",
     "TwilioConfig",
     "TwilioConfigOutput",
     "UnlockUserReply",
