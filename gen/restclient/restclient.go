@@ -8371,7 +8371,7 @@ type SessionState string
 
 // SetApplicationSettings SetApplicationSettings sets the properties that are present.
 type SetApplicationSettings struct {
-	// RolesNeedTrust Whether the roles that people hold in the organization of an application are for trusted applications only (TrustApp): others act without any, whatever their users say.
+	// RolesNeedTrust Whether the roles that people hold in the organization of an application are for trusted applications only (TrustApp): others act without any, whatever their users say. Contexts tighten and never loosen: true of the system or an instance counts in all of its organizations, and false below it is refused.
 	RolesNeedTrust *BoolSetting `json:"rolesNeedTrust,omitempty"`
 }
 

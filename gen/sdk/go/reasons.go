@@ -139,6 +139,7 @@ const (
 	ReasonServiceUserRequired         Reason = "SERVICE_USER_REQUIRED"
 	ReasonSessionExpired              Reason = "SESSION_EXPIRED"
 	ReasonSessionTokenInvalid         Reason = "SESSION_TOKEN_INVALID"
+	ReasonSettingLoosened             Reason = "SETTING_LOOSENED"
 	ReasonSMSProviderMissing          Reason = "SMS_PROVIDER_MISSING"
 	ReasonSMTPProviderMissing         Reason = "SMTP_PROVIDER_MISSING"
 	ReasonStateUnchanged              Reason = "STATE_UNCHANGED"

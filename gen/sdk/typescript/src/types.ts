@@ -5899,7 +5899,8 @@ export type SessionState = Open<(typeof SessionState)[keyof typeof SessionState]
 export interface SetApplicationSettings {
   /**
    * Whether the roles that people hold in the organization of an application are for trusted applications
-   * only (TrustApp): others act without any, whatever their users say.
+   * only (TrustApp): others act without any, whatever their users say. Contexts tighten and never loosen:
+   * true of the system or an instance counts in all of its organizations, and false below it is refused.
    */
   rolesNeedTrust?: BoolSetting;
 }

@@ -6843,7 +6843,9 @@ class SetApplicationSettings(Model):
 
     roles_need_trust: BoolSetting | None = None
     """Whether the roles that people hold in the organization of an application are for trusted
-    applications only (TrustApp): others act without any, whatever their users say.
+    applications only (TrustApp): others act without any, whatever their users say. Contexts tighten
+    and never loosen: true of the system or an instance counts in all of its organizations, and
+    false below it is refused.
     """
 
 
