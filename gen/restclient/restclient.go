@@ -8374,7 +8374,7 @@ type SessionState string
 
 // SetApplicationSettings SetApplicationSettings sets the properties that are present.
 type SetApplicationSettings struct {
-	// RolesNeedTrust Whether the roles that people hold in the organization of an application are for trusted applications only (TrustApp): others act without any, whatever their users say.
+	// RolesNeedTrust Whether the roles that people hold in the organization of an application are for trusted applications only (TrustApp): others act without any, whatever their users say. Contexts tighten and never loosen: true of the system or an instance counts in all of its organizations, and false below it is refused.
 	RolesNeedTrust *BoolSetting `json:"rolesNeedTrust,omitempty"`
 }
 
@@ -9570,6 +9570,12 @@ type TrustAppReply struct {
 	Details Details `json:"details"`
 }
 
+// TrustAppRequest TrustAppRequest is the request of TrustApp.
+type TrustAppRequest struct {
+	// OrganizationOnly Whether it is trusted within its organization only. Of one that is trusted in the instance this is refused: DistrustApp takes that back.
+	OrganizationOnly *bool `json:"organizationOnly,omitempty"`
+}
+
 // TwilioConfig TwilioConfig is an account with Twilio.
 type TwilioConfig struct {
 	// MessagingServiceSid The SID of a messaging service, which picks a number.
@@ -10174,12 +10180,6 @@ type SearchAppKeysParams struct {
 
 	// SortingColumn The column to sort by.
 	SortingColumn *AppKeyFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
-}
-
-// TrustAppParams defines parameters for TrustApp.
-type TrustAppParams struct {
-	// OrganizationOnly Whether it is trusted within its organization only.
-	OrganizationOnly *bool `form:"organizationOnly,omitempty" json:"organizationOnly,omitempty"`
 }
 
 // CreateDomainParams defines parameters for CreateDomain.
@@ -11655,6 +11655,9 @@ type PatchAppJSONRequestBody = PatchApp
 // RegenerateSecretJSONRequestBody defines body for RegenerateSecret for application/json ContentType.
 type RegenerateSecretJSONRequestBody = SecretRotation
 
+// TrustAppJSONRequestBody defines body for TrustApp for application/json ContentType.
+type TrustAppJSONRequestBody = TrustAppRequest
+
 // CreateDomainJSONRequestBody defines body for CreateDomain for application/json ContentType.
 type CreateDomainJSONRequestBody = Domain
 
@@ -12494,14 +12497,27 @@ type ClientInterface interface {
 	// Corresponds with POST /resources/v3alpha/apps/{id}/_regenerate_secret (the `RegenerateSecret` operationId).
 	RegenerateSecret(ctx context.Context, id string, body RegenerateSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// TrustAppWithBody Trusts an application with the rights of those who sign in to it
+	//
+	// Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of their own, and within the organization of the application: with the roles there that they handed over and, of its own users, for themselves. Within that organization (organization_only) whoever may give away everything in it trusts an application, in the instance whoever has the permission iam.app.trust; nobody with less changes the settings, secrets or keys of a trusted one.
+	//
+	// Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
+	TrustAppWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// TrustApp Trusts an application with the rights of those who sign in to it
 	//
 	// Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of their own, and within the organization of the application: with the roles there that they handed over and, of its own users, for themselves. Within that organization (organization_only) whoever may give away everything in it trusts an application, in the instance whoever has the permission iam.app.trust; nobody with less changes the settings, secrets or keys of a trusted one.
 	//
 	// Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
+	// Takes a body of the `application/json` content type.
+	//
 	// Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
-	TrustApp(ctx context.Context, id string, params *TrustAppParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	TrustApp(ctx context.Context, id string, body TrustAppJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateDomainWithBody Creates a domain of an organization or of the instance, as ctx says
 	//
@@ -16095,15 +16111,38 @@ func (c *Client) RegenerateSecret(ctx context.Context, id string, body Regenerat
 	return c.Client.Do(req)
 }
 
+// TrustAppWithBody Trusts an application with the rights of those who sign in to it
+//
+// Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of their own, and within the organization of the application: with the roles there that they handed over and, of its own users, for themselves. Within that organization (organization_only) whoever may give away everything in it trusts an application, in the instance whoever has the permission iam.app.trust; nobody with less changes the settings, secrets or keys of a trusted one.
+//
+// Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
+func (c *Client) TrustAppWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTrustAppRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // TrustApp Trusts an application with the rights of those who sign in to it
 //
 // Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of their own, and within the organization of the application: with the roles there that they handed over and, of its own users, for themselves. Within that organization (organization_only) whoever may give away everything in it trusts an application, in the instance whoever has the permission iam.app.trust; nobody with less changes the settings, secrets or keys of a trusted one.
 //
 // Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
+// Takes a body of the `application/json` content type.
+//
 // Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
-func (c *Client) TrustApp(ctx context.Context, id string, params *TrustAppParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewTrustAppRequest(c.Server, id, params)
+func (c *Client) TrustApp(ctx context.Context, id string, body TrustAppJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTrustAppRequest(c.Server, id, body)
 	if err != nil {
 		return nil, err
 	}
@@ -23407,8 +23446,19 @@ func NewRegenerateSecretRequestWithBody(server string, id string, contentType st
 	return req, nil
 }
 
-// NewTrustAppRequest constructs an http.Request for the TrustApp method
-func NewTrustAppRequest(server string, id string, params *TrustAppParams) (*http.Request, error) {
+// NewTrustAppRequest calls the generic TrustApp builder with application/json body
+func NewTrustAppRequest(server string, id string, body TrustAppJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTrustAppRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewTrustAppRequestWithBody constructs an http.Request for the TrustApp method, with any body, and a specified content type
+func NewTrustAppRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -23433,37 +23483,12 @@ func NewTrustAppRequest(server string, id string, params *TrustAppParams) (*http
 		return nil, err
 	}
 
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.OrganizationOnly != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "organizationOnly", *params.OrganizationOnly, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -36282,16 +36307,27 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /resources/v3alpha/apps/{id}/_regenerate_secret (the `RegenerateSecret` operationId).
 	RegenerateSecretWithResponse(ctx context.Context, id string, body RegenerateSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*RegenerateSecretAnswer, error)
 
+	// TrustAppWithBodyWithResponse Trusts an application with the rights of those who sign in to it
+	//
+	// Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of their own, and within the organization of the application: with the roles there that they handed over and, of its own users, for themselves. Within that organization (organization_only) whoever may give away everything in it trusts an application, in the instance whoever has the permission iam.app.trust; nobody with less changes the settings, secrets or keys of a trusted one.
+	//
+	// Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
+	TrustAppWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TrustAppAnswer, error)
+
 	// TrustAppWithResponse Trusts an application with the rights of those who sign in to it
 	//
 	// Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of their own, and within the organization of the application: with the roles there that they handed over and, of its own users, for themselves. Within that organization (organization_only) whoever may give away everything in it trusts an application, in the instance whoever has the permission iam.app.trust; nobody with less changes the settings, secrets or keys of a trusted one.
 	//
 	// Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
-	// Returns a wrapper object for the known response body format(s).
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
-	TrustAppWithResponse(ctx context.Context, id string, params *TrustAppParams, reqEditors ...RequestEditorFn) (*TrustAppAnswer, error)
+	TrustAppWithResponse(ctx context.Context, id string, body TrustAppJSONRequestBody, reqEditors ...RequestEditorFn) (*TrustAppAnswer, error)
 
 	// CreateDomainWithBodyWithResponse Creates a domain of an organization or of the instance, as ctx says
 	//
@@ -42471,6 +42507,10 @@ type TrustAppAnswer struct {
 	JSON403 *PermissionDenied
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
 	// JSON4XX the response for an HTTP 4XX `application/json` response
@@ -42508,6 +42548,16 @@ func (r TrustAppAnswer) GetJSON403() *PermissionDenied {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r TrustAppAnswer) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r TrustAppAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r TrustAppAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
@@ -65847,17 +65897,34 @@ func (c *ClientWithResponses) RegenerateSecretWithResponse(ctx context.Context, 
 	return ParseRegenerateSecretAnswer(rsp)
 }
 
+// TrustAppWithBodyWithResponse Trusts an application with the rights of those who sign in to it
+//
+// Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of their own, and within the organization of the application: with the roles there that they handed over and, of its own users, for themselves. Within that organization (organization_only) whoever may give away everything in it trusts an application, in the instance whoever has the permission iam.app.trust; nobody with less changes the settings, secrets or keys of a trusted one.
+//
+// Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
+func (c *ClientWithResponses) TrustAppWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TrustAppAnswer, error) {
+	rsp, err := c.TrustAppWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTrustAppAnswer(rsp)
+}
+
 // TrustAppWithResponse Trusts an application with the rights of those who sign in to it
 //
 // Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of their own, and within the organization of the application: with the roles there that they handed over and, of its own users, for themselves. Within that organization (organization_only) whoever may give away everything in it trusts an application, in the instance whoever has the permission iam.app.trust; nobody with less changes the settings, secrets or keys of a trusted one.
 //
 // Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
-// Returns a wrapper object for the known response body format(s).
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
-func (c *ClientWithResponses) TrustAppWithResponse(ctx context.Context, id string, params *TrustAppParams, reqEditors ...RequestEditorFn) (*TrustAppAnswer, error) {
-	rsp, err := c.TrustApp(ctx, id, params, reqEditors...)
+func (c *ClientWithResponses) TrustAppWithResponse(ctx context.Context, id string, body TrustAppJSONRequestBody, reqEditors ...RequestEditorFn) (*TrustAppAnswer, error) {
+	rsp, err := c.TrustApp(ctx, id, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -73830,6 +73897,20 @@ func ParseTrustAppAnswer(rsp *http.Response) (*TrustAppAnswer, error) {
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest Blocked

@@ -259,7 +259,9 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	reflection.Register(s.grpc)
+	if s.Reference == ReferencePublic { // it asks for no token
+		reflection.Register(s.grpc)
+	}
 	s.http = newHTTP(handler, c)
 	c.Telemetry.Watch(s.readings)
 	return s, nil

@@ -453,21 +453,6 @@ func (s *AppsService) DeactivateApp(ctx context.Context, id string, opts ...Call
 	return call[DeactivateAppReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/apps/{id}/_deactivate", args: []string{id}}, opts)
 }
 
-// TrustAppParams is the option of TrustApp that holds the parameters of its query.
-type TrustAppParams struct {
-	// Whether it is trusted within its organization only.
-	OrganizationOnly bool
-}
-
-func (p *TrustAppParams) apply(s *settings) {
-	if p == nil {
-		return
-	}
-	s.paramsOf, s.params = "TrustAppParams", []param{
-		{"query", "organizationOnly", p.OrganizationOnly},
-	}
-}
-
 // TrustApp trusts an application with the rights of those who sign in to it.
 //
 // Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of
@@ -478,8 +463,8 @@ func (p *TrustAppParams) apply(s *settings) {
 //
 // Needs the permission org.app.trust where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *AppsService) TrustApp(ctx context.Context, id string, opts ...CallOption) (*TrustAppReply, error) {
-	return call[TrustAppReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/apps/{id}/_trust", args: []string{id}, takes: "TrustAppParams"}, opts)
+func (s *AppsService) TrustApp(ctx context.Context, id string, request *TrustAppRequest, opts ...CallOption) (*TrustAppReply, error) {
+	return call[TrustAppReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/apps/{id}/_trust", args: []string{id}, body: request}, opts)
 }
 
 // DistrustApp trusts an application no longer, its tokens of before included.

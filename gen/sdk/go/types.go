@@ -5583,7 +5583,8 @@ const (
 // SetApplicationSettings sets the properties that are present.
 type SetApplicationSettings struct {
 	// Whether the roles that people hold in the organization of an application are for trusted applications only
-	// (TrustApp): others act without any, whatever their users say.
+	// (TrustApp): others act without any, whatever their users say. Contexts tighten and never loosen: true of
+	// the system or an instance counts in all of its organizations, and false below it is refused.
 	RolesNeedTrust *BoolSetting `json:"rolesNeedTrust,omitempty"`
 }
 
@@ -6580,6 +6581,13 @@ type TransferUserMetadata struct {
 type TrustAppReply struct {
 	// Sequence and date of the change.
 	Details Details `json:"details"`
+}
+
+// TrustAppRequest is the request of TrustApp.
+type TrustAppRequest struct {
+	// Whether it is trusted within its organization only. Of one that is trusted in the instance this is
+	// refused: DistrustApp takes that back.
+	OrganizationOnly bool `json:"organizationOnly,omitzero"`
 }
 
 // TwilioConfig is an account with Twilio.

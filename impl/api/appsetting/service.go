@@ -4,10 +4,12 @@ package appsetting
 
 import (
 	"context"
+	"slices"
 
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	settingsv3 "github.com/writ-id/writ/gen/proto/writ/settings/v3alpha"
 	"github.com/writ-id/writ/impl/core/event"
+	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/setting"
@@ -48,6 +50,11 @@ func (s *Service) ResolveApplicationSettings(ctx context.Context, _ *settingsv3.
 	if err != nil {
 		return nil, err
 	}
+	for i := range words {
+		if loosens(words[i:]) { // said before what is above
+			words[i].Says.RolesNeedTrust = nil
+		}
+	}
 	return &settingsv3.ResolveApplicationSettingsResponse{
 		Details: setting.Details(words, in, s.Now()), Settings: resolver.Resolve(words, defaults, in, &settingsv3.ResolvedApplicationSettings{}),
 	}, nil
@@ -57,7 +64,22 @@ func (s *Service) ResolveApplicationSettings(ctx context.Context, _ *settingsv3.
 func (s *Service) SetApplicationSettings(ctx context.Context, req *settingsv3.SetApplicationSettingsRequest) (*settingsv3.SetApplicationSettingsResponse, error) {
 	details, err := setting.Set(ctx, &s.Env, setting.Change[*word]{
 		Subject: Subject, Says: asker.Asked(req.GetSettings()),
+		Agree: func(words []setting.Word[*word]) error {
+			if loosens(words) {
+				return fault.Invalid("SETTING_LOOSENED", "settings.rolesNeedTrust.value", "must be true, as above")
+			}
+			return nil
+		},
 		Event: func(changed, _ *word) event.Payload { return changed },
 	})
 	return &settingsv3.SetApplicationSettingsResponse{Details: details}, err
+}
+
+// loosens reports whether the nearest of some words leaves roles to applications that one above
+// takes them from.
+func loosens(words []setting.Word[*word]) bool {
+	own := words[0].Says.GetRolesNeedTrust()
+	return own != nil && own.Value != nil && !own.GetValue() && slices.ContainsFunc(words[1:], func(above setting.Word[*word]) bool {
+		return above.Says.GetRolesNeedTrust().GetValue()
+	})
 }

@@ -352,6 +352,7 @@ import type {
   TransferFile,
   TransferOperation,
   TrustAppReply,
+  TrustAppRequest,
   UnlockUserReply,
   User,
   UserFieldName,
@@ -431,12 +432,6 @@ export interface SearchAppsOptions extends CallOptions {
   asc?: boolean;
   /** The column to sort by. */
   sortingColumn?: AppFieldName;
-}
-
-/** What trustApp may be told besides. */
-export interface TrustAppOptions extends CallOptions {
-  /** Whether it is trusted within its organization only. */
-  organizationOnly?: boolean;
 }
 
 /** What searchAppKeys may be told besides. */
@@ -1942,13 +1937,8 @@ export class AppsService {
    * Needs the permission org.app.trust where the object is. Answers only where the feature
    * multitenancy_resources_api is on.
    */
-  trustApp(id: string, options: TrustAppOptions = {}): Promise<TrustAppReply> {
-    return this.core.call({
-      verb: "POST",
-      path: "/resources/v3alpha/apps/{id}/_trust",
-      args: [id],
-      query: { organizationOnly: options.organizationOnly },
-    }, options);
+  trustApp(id: string, request: TrustAppRequest, options: CallOptions = {}): Promise<TrustAppReply> {
+    return this.core.call({ verb: "POST", path: "/resources/v3alpha/apps/{id}/_trust", args: [id], body: request }, options);
   }
 
   /**

@@ -5903,7 +5903,8 @@ export type SessionState = Open<(typeof SessionState)[keyof typeof SessionState]
 export interface SetApplicationSettings {
   /**
    * Whether the roles that people hold in the organization of an application are for trusted applications
-   * only (TrustApp): others act without any, whatever their users say.
+   * only (TrustApp): others act without any, whatever their users say. Contexts tighten and never loosen:
+   * true of the system or an instance counts in all of its organizations, and false below it is refused.
    */
   rolesNeedTrust?: BoolSetting;
 }
@@ -6958,6 +6959,15 @@ export interface TransferUserMetadata {
 export interface TrustAppReply {
   /** Sequence and date of the change. */
   details: Details;
+}
+
+/** TrustAppRequest is the request of TrustApp. */
+export interface TrustAppRequest {
+  /**
+   * Whether it is trusted within its organization only. Of one that is trusted in the instance this is
+   * refused: DistrustApp takes that back.
+   */
+  organizationOnly?: boolean;
 }
 
 /**

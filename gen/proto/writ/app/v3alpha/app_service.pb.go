@@ -2708,7 +2708,8 @@ type TrustAppRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID of the application.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Whether it is trusted within its organization only.
+	// Whether it is trusted within its organization only. Of one that is trusted in the instance
+	// this is refused: DistrustApp takes that back.
 	OrganizationOnly bool `protobuf:"varint,2,opt,name=organization_only,json=organizationOnly,proto3" json:"organization_only,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -3714,7 +3715,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x15APP_KEY_FIELD_NAME_ID\x10\x01\x12$\n" +
 	" APP_KEY_FIELD_NAME_CREATION_DATE\x10\x02\x12\"\n" +
 	"\x1eAPP_KEY_FIELD_NAME_CHANGE_DATE\x10\x03\x12&\n" +
-	"\"APP_KEY_FIELD_NAME_EXPIRATION_DATE\x10\x042\xe2\x10\n" +
+	"\"APP_KEY_FIELD_NAME_EXPIRATION_DATE\x10\x042\xe5\x10\n" +
 	"\vServiceApps\x12\x95\x01\n" +
 	"\tCreateApp\x12\".writ.app.v3alpha.CreateAppRequest\x1a#.writ.app.v3alpha.CreateAppResponse\"?\xca\xc1\x18\x17\n" +
 	"\x02\xc9\x01\x12\tapp.write\x18\x01*\x02\x01\x020\x01\x82\xd3\xe4\x93\x02\x1e:\x03app\"\x17/resources/v3alpha/apps\x12\x94\x01\n" +
@@ -3725,8 +3726,8 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\n" +
 	"SearchApps\x12#.writ.app.v3alpha.SearchAppsRequest\x1a$.writ.app.v3alpha.SearchAppsResponse\"F\xca\xc1\x18\x12\x12\bapp.read\x18\x01\"\x02\x02\x030\x01\x82\xd3\xe4\x93\x02*:\afilters\"\x1f/resources/v3alpha/apps/_search\x12\xa1\x01\n" +
 	"\vActivateApp\x12$.writ.app.v3alpha.ActivateAppRequest\x1a%.writ.app.v3alpha.ActivateAppResponse\"E\xca\xc1\x18\x13\x12\tapp.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02(\"&/resources/v3alpha/apps/{id}/_activate\x12\xa9\x01\n" +
-	"\rDeactivateApp\x12&.writ.app.v3alpha.DeactivateAppRequest\x1a'.writ.app.v3alpha.DeactivateAppResponse\"G\xca\xc1\x18\x13\x12\tapp.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02*\"(/resources/v3alpha/apps/{id}/_deactivate\x12\x99\x01\n" +
-	"\bTrustApp\x12!.writ.app.v3alpha.TrustAppRequest\x1a\".writ.app.v3alpha.TrustAppResponse\"F\xca\xc1\x18\x17\x12\rorg.app.trust\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02%\"#/resources/v3alpha/apps/{id}/_trust\x12\xa5\x01\n" +
+	"\rDeactivateApp\x12&.writ.app.v3alpha.DeactivateAppRequest\x1a'.writ.app.v3alpha.DeactivateAppResponse\"G\xca\xc1\x18\x13\x12\tapp.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02*\"(/resources/v3alpha/apps/{id}/_deactivate\x12\x9c\x01\n" +
+	"\bTrustApp\x12!.writ.app.v3alpha.TrustAppRequest\x1a\".writ.app.v3alpha.TrustAppResponse\"I\xca\xc1\x18\x17\x12\rorg.app.trust\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02(:\x01*\"#/resources/v3alpha/apps/{id}/_trust\x12\xa5\x01\n" +
 	"\vDistrustApp\x12$.writ.app.v3alpha.DistrustAppRequest\x1a%.writ.app.v3alpha.DistrustAppResponse\"I\xca\xc1\x18\x17\x12\rorg.app.trust\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02(\"&/resources/v3alpha/apps/{id}/_distrust\x12\xc3\x01\n" +
 	"\x10RegenerateSecret\x12).writ.app.v3alpha.RegenerateSecretRequest\x1a*.writ.app.v3alpha.RegenerateSecretResponse\"X\xca\xc1\x18\x13\x12\tapp.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02;:\brotation\"//resources/v3alpha/apps/{id}/_regenerate_secret\x12\xab\x01\n" +
 	"\fCreateAppKey\x12%.writ.app.v3alpha.CreateAppKeyRequest\x1a&.writ.app.v3alpha.CreateAppKeyResponse\"L\xca\xc1\x18\x16\n" +

@@ -105,6 +105,7 @@ func MountServiceLifetimeSettings(t *wire.Transports, server ServiceLifetimeSett
 				q.Unknown()
 			}
 		}
+		in.NoBody()
 		if err := in.Err(); err != nil {
 			return nil, err
 		}

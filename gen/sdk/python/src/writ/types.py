@@ -6850,7 +6850,9 @@ class SetApplicationSettings(Model):
 
     roles_need_trust: BoolSetting | None = None
     """Whether the roles that people hold in the organization of an application are for trusted
-    applications only (TrustApp): others act without any, whatever their users say.
+    applications only (TrustApp): others act without any, whatever their users say. Contexts tighten
+    and never loosen: true of the system or an instance counts in all of its organizations, and
+    false below it is refused.
     """
 
 
@@ -8016,6 +8018,16 @@ class TrustAppReply(Model):
 
 
 @dataclass(kw_only=True, slots=True)
+class TrustAppRequest(Model):
+    """TrustAppRequest is the request of TrustApp."""
+
+    organization_only: bool | None = None
+    """Whether it is trusted within its organization only. Of one that is trusted in the instance this
+    is refused: DistrustApp takes that back.
+    """
+
+
+@dataclass(kw_only=True, slots=True)
 class TwilioConfig(Model):
     """TwilioConfig is an account with Twilio.
 
@@ -9038,6 +9050,7 @@ __all__ = [
     "TransferUserGrant",
     "TransferUserMetadata",
     "TrustAppReply",
+    "TrustAppRequest",
     "TwilioConfig",
     "TwilioConfigOutput",
     "UnlockUserReply",

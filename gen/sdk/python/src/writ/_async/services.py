@@ -358,6 +358,7 @@ from ..types import (
     TransferFile,
     TransferOperation,
     TrustAppReply,
+    TrustAppRequest,
     UnlockUserReply,
     User,
     UserFieldName,
@@ -917,13 +918,7 @@ class AsyncAppsService:
             options=call,
         )
 
-    async def trust_app(
-        self,
-        id: str,
-        *,
-        organization_only: bool | None = None,
-        **call: Unpack[CallOptions],
-    ) -> TrustAppReply:
+    async def trust_app(self, id: str, request: TrustAppRequest, **call: Unpack[CallOptions]) -> TrustAppReply:
         """Trusts an application with the rights of those who sign in to it.
 
         Tokens of one that is not trusted act at this API only for users who have said yes to it, on
@@ -935,15 +930,13 @@ class AsyncAppsService:
 
         Needs the permission org.app.trust where the object is. Answers only where the feature
         multitenancy_resources_api is on.
-
-        organization_only: Whether it is trusted within its organization only.
         """
         return await self._core.call(
             TrustAppReply,
             "POST",
             "/resources/v3alpha/apps/{id}/_trust",
             (id,),
-            query={"organizationOnly": organization_only},
+            body=request,
             options=call,
         )
 
