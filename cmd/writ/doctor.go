@@ -26,7 +26,7 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Look at what a node stands on, and say what to do about it",
 		Long: `Takes the settings of writ serve, from the same places, and looks at the machine
-(open files, memory, temporary space), the database (version, settings, schema,
+(open files, memory, room for exports and imports), the database (version, settings, schema,
 clock, pooler), keys, queues, and whether each issuer is reachable from here as
 itself. It changes nothing. Without a database it looks at the writ dev that runs here.
 
@@ -71,6 +71,7 @@ It exits with 1 if something failed; warnings are only told.`,
 func (s *serve) patient(ctx context.Context) (doctor.Config, error) {
 	c := doctor.Config{
 		DatabaseURL: s.database.given, Pooler: s.pooler, Connections: s.connections, MaxClients: s.maxClients(),
+		TransferDir: s.transferDir, TransferSpace: s.transferSpace,
 		TLSCertFile: s.tlsCert, Scheme: s.external.Scheme, Port: s.external.Port, Now: now, Transport: http.DefaultTransport,
 	}
 	key, err := readMasterKey(s.master.text, s.master.file)
