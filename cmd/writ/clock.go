@@ -24,6 +24,7 @@ func newClock() *cobra.Command {
 it can be moved, so that tests need not wait.`,
 		Example: `  writ clock
   writ clock advance 1h
+  writ clock advance -- -5m
   writ clock set 2030-01-31T12:00:00Z
   writ clock freeze`,
 		Args: cobra.NoArgs,
@@ -40,9 +41,9 @@ it can be moved, so that tests need not wait.`,
 			return moveClock(cmd, addr, &c)
 		}})
 	}
-	sub("advance DURATION", "Move it, for example by 1h30m", cobra.ExactArgs(1), func(args []string) (clock.Change, error) {
+	sub("advance DURATION", "Move it, for example by 1h30m, or back: -- -5m", cobra.ExactArgs(1), func(args []string) (clock.Change, error) {
 		if _, err := time.ParseDuration(args[0]); err != nil {
-			return clock.Change{}, fmt.Errorf("%q is not a duration such as 90s, 1h30m or -5m; a day is 24h", args[0])
+			return clock.Change{}, fmt.Errorf("%q is not a duration such as 90s or 1h30m, or back: -- -5m; a day is 24h", args[0])
 		}
 		return clock.Change{Advance: args[0]}, nil
 	})

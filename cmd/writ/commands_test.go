@@ -163,6 +163,7 @@ func (x *terminal) clock() {
 	at := " --addr " + x.addr
 	x.types(0, "running, 0s from the machine's", "clock"+at)
 	x.types(0, "running, 1h30m0", "clock advance 1h30m"+at)
+	x.types(0, "running, 1h25m0", "clock advance"+at+" -- -5m")
 	x.types(0, "2030-01-31T12:00:0", "clock set 2030-01-31T12:00:00Z"+at)
 	x.types(0, "frozen", "clock freeze"+at)
 	x.types(0, "frozen", "clock"+at)
@@ -182,6 +183,7 @@ func (x *terminal) onDev() {
 	x.types(0, "RS256 signatures by", "version")
 	x.types(0, "0 failed", "doctor --skip machine"+at)
 	x.types(0, `"$schema"`, "seed schema")
+	x.types(0, "active since", "keys rotate"+at) // with the key of its folder
 	seed := x.types(0, "instances:", "seed print")
 	if err := os.WriteFile(filepath.Join(x.folder, "seed.yaml"), []byte(seed), 0o600); err != nil {
 		x.Fatal(err)
@@ -254,7 +256,7 @@ func (x *terminal) production() {
 	x.types(2, "is there already", "keys new-master master.json")
 	x.types(0, "00001", "migrate up", on...)
 	x.types(0, "00001", "migrate status", on...)
-	x.types(0, "the settings are good", "config validate", on...)
+	x.types(0, "the settings are valid", "config validate", on...)
 	x.types(2, "--external-scheme", "config validate --external-scheme ftp", on...)
 	// All mistakes are told at once.
 	for _, one := range []string{"--external-scheme", "--reference", "--address-tries", "--log-level", "--search-limit"} {
@@ -294,6 +296,7 @@ func (x *terminal) production() {
 
 	x.types(0, "there are none yet", "keys list", on...)
 	x.types(0, "active since", "keys rotate", on...)
+	x.types(2, "--master-key-file", "keys rotate", "WRIT_DATABASE_URL="+one)
 	list := strings.Fields(x.types(0, "active since", "keys list", on...))
 	x.types(0, "", "keys revoke "+list[0], on...)
 	for _, step := range []string{"add", "switch", "reseal", "drop"} {

@@ -27,7 +27,7 @@ func newListen() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "listen",
 		Short: "Send events to an address of this machine, as a target would get them",
-		Long: `For who writes the receiver of a webhook: sends the events of an instance, as they
+		Long: `Helps to write the receiver of a webhook: sends the events of an instance, as they
 happen, to a local address. No public address and no target are needed. Body and
 headers are those of a target of an event condition, signed with the secret that is
 printed at the start, so any library for Standard Webhooks verifies them.

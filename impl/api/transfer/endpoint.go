@@ -117,7 +117,7 @@ func (e *Endpoint) export(w http.ResponseWriter, r *http.Request) error {
 			}
 			file, err := e.Space.New(instanceID)
 			if err != nil {
-				return nil, err
+				return nil, room(err)
 			}
 			defer func() { _ = file.Close() }() // it was read
 			summary, err := whole(ctx, file, progress)
@@ -131,7 +131,7 @@ func (e *Endpoint) export(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	file, err := e.Space.New(instanceID)
 	if err != nil {
-		return err
+		return room(err)
 	}
 	defer func() { _ = file.Close() }() // it was read
 	summary, err := whole(ctx, file, tell)

@@ -28,7 +28,7 @@ const (
 var (
 	errRunning = fault.New(fault.Busy, "TRANSFERS_RUNNING", "another transfer of this instance is running on this node; try again in %s", busyWait).After(busyWait)
 	errBusy    = fault.New(fault.Unavailable, "TRANSFERS_RUNNING", "the node exports and imports as much as it can at once; try again in %s", busyWait).After(busyWait)
-	errFull    = fault.New(fault.Unavailable, "TRANSFER_SPACE", "the room that the node has for what moves (--transfer-space) is in use; try again in %s", busyWait).After(busyWait)
+	errFull    = fault.New(fault.Unavailable, "TRANSFER_SPACE", "the room that the node has for what moves is in use (--transfer-space, or the disk of --transfer-dir); try again in %s", busyWait).After(busyWait)
 	errShare   = fault.New(fault.TooLarge, "TRANSFER_SPACE", "this is more than one instance may have of the node's room for what moves: half of --transfer-space")
 	errStalled = fault.New(fault.Unavailable, "STORAGE_UNAVAILABLE", "the storage is too slow, or does not answer: a MiB may take %s", stepTime)
 )

@@ -5059,8 +5059,8 @@ export class UsersService {
  * personal access token of a service user with the role IAM_OWNER on the instance (document 2,
  * "Authentication", 4). Members of requests are named in snake_case; lowerCamelCase is taken too. Answers and
  * files are in lowerCamelCase, as those of the resource API. An instance has one export or import at a time
- * on a node; another one is told by Retry-After when to come again. What is sent and read has to keep a rate:
- * a MiB in 30 seconds.
+ * on a node; another one is told by Retry-After when to come again. Requests and answers have to move at a
+ * rate: a MiB in 30 seconds.
  */
 export class AdministrationService {
   constructor(private readonly core: Core) {}

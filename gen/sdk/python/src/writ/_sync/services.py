@@ -6111,7 +6111,7 @@ class AdministrationService:
     "Authentication", 4). Members of requests are named in snake_case; lowerCamelCase is taken too.
     Answers and files are in lowerCamelCase, as those of the resource API. An instance has one
     export or import at a time on a node; another one is told by Retry-After when to come again.
-    What is sent and read has to keep a rate: a MiB in 30 seconds.
+    Requests and answers have to move at a rate: a MiB in 30 seconds.
     """
 
     def __init__(self, core: Core) -> None:
