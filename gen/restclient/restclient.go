@@ -2599,7 +2599,7 @@ type AppTypeFilter struct {
 
 // AppV3AlphaOIDCConfig OIDCConfig is how an application uses the OpenID provider.
 type AppV3AlphaOIDCConfig struct {
-	// AccessTokenLifetime How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted or longer than they say. At most 43200s, 0s, or at least 60s.
+	// AccessTokenLifetime The lifetime of access tokens, from one minute to 12 hours; as the settings of lifetimes say when omitted or longer than those. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	AccessTokenLifetime *string `json:"accessTokenLifetime,omitempty"`
@@ -2630,7 +2630,7 @@ type AppV3AlphaOIDCConfig struct {
 	// GrantTypes What the token endpoint accepts; AUTHORIZATION_CODE when omitted.
 	GrantTypes *[]GrantType `json:"grantTypes,omitempty"`
 
-	// IDTokenLifetime How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted or longer than they say. At most 43200s, 0s, or at least 60s.
+	// IDTokenLifetime The lifetime of ID tokens, from one minute to 12 hours; as the settings of lifetimes say when omitted or longer than those. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	IDTokenLifetime *string `json:"idTokenLifetime,omitempty"`
@@ -2653,12 +2653,12 @@ type AppV3AlphaOIDCConfig struct {
 	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode; writ dev takes it for the loopback addresses of all.
 	RedirectUris *[]string `json:"redirectUris,omitempty"`
 
-	// RefreshTokenIdleLifetime How long a refresh token is good while it is not used, from one hour to a year; what the settings of lifetimes say when omitted or longer than they say. At most 3.1536e+07s, 0s, or at least 3600s.
+	// RefreshTokenIdleLifetime The idle lifetime of a refresh token, from one hour to a year; as the settings of lifetimes say when omitted or longer than those. At most 3.1536e+07s, 0s, or at least 3600s.
 	//
 	// Example: 604800s
 	RefreshTokenIdleLifetime *string `json:"refreshTokenIdleLifetime,omitempty"`
 
-	// RefreshTokenLifetime How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the settings of lifetimes say when omitted or longer than they say. At most 9.4608e+07s, 0s, or at least 3600s.
+	// RefreshTokenLifetime The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; as the settings of lifetimes say when omitted or longer than those. At most 9.4608e+07s, 0s, or at least 3600s.
 	//
 	// Example: 2592000s
 	RefreshTokenLifetime *string `json:"refreshTokenLifetime,omitempty"`
@@ -2669,7 +2669,7 @@ type AppV3AlphaOIDCConfig struct {
 
 // AppV3AlphaOIDCConfigOutput OIDCConfig is how an application uses the OpenID provider.
 type AppV3AlphaOIDCConfigOutput struct {
-	// AccessTokenLifetime How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted or longer than they say. At most 43200s, 0s, or at least 60s.
+	// AccessTokenLifetime The lifetime of access tokens, from one minute to 12 hours; as the settings of lifetimes say when omitted or longer than those. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	AccessTokenLifetime *string `json:"accessTokenLifetime,omitempty"`
@@ -2700,7 +2700,7 @@ type AppV3AlphaOIDCConfigOutput struct {
 	// GrantTypes What the token endpoint accepts; AUTHORIZATION_CODE when omitted.
 	GrantTypes []GrantType `json:"grantTypes"`
 
-	// IDTokenLifetime How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted or longer than they say. At most 43200s, 0s, or at least 60s.
+	// IDTokenLifetime The lifetime of ID tokens, from one minute to 12 hours; as the settings of lifetimes say when omitted or longer than those. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	IDTokenLifetime *string `json:"idTokenLifetime,omitempty"`
@@ -2723,12 +2723,12 @@ type AppV3AlphaOIDCConfigOutput struct {
 	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode; writ dev takes it for the loopback addresses of all.
 	RedirectUris []string `json:"redirectUris"`
 
-	// RefreshTokenIdleLifetime How long a refresh token is good while it is not used, from one hour to a year; what the settings of lifetimes say when omitted or longer than they say. At most 3.1536e+07s, 0s, or at least 3600s.
+	// RefreshTokenIdleLifetime The idle lifetime of a refresh token, from one hour to a year; as the settings of lifetimes say when omitted or longer than those. At most 3.1536e+07s, 0s, or at least 3600s.
 	//
 	// Example: 604800s
 	RefreshTokenIdleLifetime *string `json:"refreshTokenIdleLifetime,omitempty"`
 
-	// RefreshTokenLifetime How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the settings of lifetimes say when omitted or longer than they say. At most 9.4608e+07s, 0s, or at least 3600s.
+	// RefreshTokenLifetime The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; as the settings of lifetimes say when omitted or longer than those. At most 9.4608e+07s, 0s, or at least 3600s.
 	//
 	// Example: 2592000s
 	RefreshTokenLifetime *string `json:"refreshTokenLifetime,omitempty"`
@@ -2739,7 +2739,7 @@ type AppV3AlphaOIDCConfigOutput struct {
 
 // AppV3AlphaPatchOIDCConfig PatchOIDCConfig changes the fields that are present.
 type AppV3AlphaPatchOIDCConfig struct {
-	// AccessTokenLifetime How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say, as when it is longer. At most 43200s, 0s, or at least 60s.
+	// AccessTokenLifetime The lifetime of access tokens, from one minute to 12 hours; zero, or longer than the settings: as the settings say. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	AccessTokenLifetime *string `json:"accessTokenLifetime,omitempty"`
@@ -2770,7 +2770,7 @@ type AppV3AlphaPatchOIDCConfig struct {
 	// GrantTypes What the token endpoint accepts.
 	GrantTypes *GrantTypes `json:"grantTypes,omitempty"`
 
-	// IDTokenLifetime How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say, as when it is longer. At most 43200s, 0s, or at least 60s.
+	// IDTokenLifetime The lifetime of ID tokens, from one minute to 12 hours; zero, or longer than the settings: as the settings say. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	IDTokenLifetime *string `json:"idTokenLifetime,omitempty"`
@@ -2793,12 +2793,12 @@ type AppV3AlphaPatchOIDCConfig struct {
 	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode; writ dev takes it for the loopback addresses of all.
 	RedirectUris *RedirectURIs `json:"redirectUris,omitempty"`
 
-	// RefreshTokenIdleLifetime How long a refresh token is good while it is not used, from one hour to a year; no seconds: what the settings say, as when it is longer. At most 3.1536e+07s, 0s, or at least 3600s.
+	// RefreshTokenIdleLifetime The idle lifetime of a refresh token, from one hour to a year; zero, or longer than the settings: as the settings say. At most 3.1536e+07s, 0s, or at least 3600s.
 	//
 	// Example: 604800s
 	RefreshTokenIdleLifetime *string `json:"refreshTokenIdleLifetime,omitempty"`
 
-	// RefreshTokenLifetime How long refresh tokens that come of one sign-in are good in all, from one hour to three years; no seconds: what the settings say, as when it is longer. At most 9.4608e+07s, 0s, or at least 3600s.
+	// RefreshTokenLifetime The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; zero, or longer than the settings: as the settings say. At most 9.4608e+07s, 0s, or at least 3600s.
 	//
 	// Example: 2592000s
 	RefreshTokenLifetime *string `json:"refreshTokenLifetime,omitempty"`
@@ -4500,7 +4500,7 @@ type GetMessage struct {
 	// Details When it last changed, and the organization of the user.
 	Details Details `json:"details"`
 
-	// ExpirationDate When the code in it is good no more, and it is not sent any more; absent when it has none that ends before its link does.
+	// ExpirationDate When the code in it expires, after which it is not sent; absent when it has none that ends before its link does.
 	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
 
 	// Kind The way it goes.
@@ -7569,16 +7569,16 @@ type ResolvedLanguages struct {
 
 // ResolvedLifetimeSettings ResolvedLifetimeSettings are the lifetimes as they apply in a context.
 type ResolvedLifetimeSettings struct {
-	// AccessTokenLifetime How long access tokens are good.
+	// AccessTokenLifetime The lifetime of access tokens.
 	AccessTokenLifetime ResolvedDuration `json:"accessTokenLifetime"`
 
-	// IDTokenLifetime How long ID tokens are good.
+	// IDTokenLifetime The lifetime of ID tokens.
 	IDTokenLifetime ResolvedDuration `json:"idTokenLifetime"`
 
-	// RefreshTokenIdleLifetime How long a refresh token is good while it is not used.
+	// RefreshTokenIdleLifetime The idle lifetime of a refresh token.
 	RefreshTokenIdleLifetime ResolvedDuration `json:"refreshTokenIdleLifetime"`
 
-	// RefreshTokenLifetime How long refresh tokens that come of one sign-in are good in all.
+	// RefreshTokenLifetime The absolute lifetime of the refresh tokens of one sign-in.
 	RefreshTokenLifetime ResolvedDuration `json:"refreshTokenLifetime"`
 
 	// SessionIdleLifetime How long a sign-in counts while the browser does not use it.
@@ -8500,22 +8500,22 @@ type SetLanguagesReply struct {
 
 // SetLifetimeSettings SetLifetimeSettings sets the lifetimes that are present.
 type SetLifetimeSettings struct {
-	// AccessTokenLifetime How long access tokens are good, from one minute to 12 hours, which it is by default. At most 43200s, 0s, or at least 60s.
+	// AccessTokenLifetime The lifetime of access tokens, from one minute to 12 hours; 12 hours by default. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	AccessTokenLifetime *string `json:"accessTokenLifetime,omitempty"`
 
-	// IDTokenLifetime How long ID tokens are good, from one minute to 12 hours, which it is by default. At most 43200s, 0s, or at least 60s.
+	// IDTokenLifetime The lifetime of ID tokens, from one minute to 12 hours; 12 hours by default. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	IDTokenLifetime *string `json:"idTokenLifetime,omitempty"`
 
-	// RefreshTokenIdleLifetime How long a refresh token is good while it is not used, from one hour to a year; 30 days by default. At most 3.1536e+07s, 0s, or at least 3600s.
+	// RefreshTokenIdleLifetime The idle lifetime of a refresh token, from one hour to a year; 30 days by default. At most 3.1536e+07s, 0s, or at least 3600s.
 	//
 	// Example: 604800s
 	RefreshTokenIdleLifetime *string `json:"refreshTokenIdleLifetime,omitempty"`
 
-	// RefreshTokenLifetime How long refresh tokens that come of one sign-in are good in all, from one hour to three years; 90 days by default. At most 9.4608e+07s, 0s, or at least 3600s.
+	// RefreshTokenLifetime The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; 90 days by default. At most 9.4608e+07s, 0s, or at least 3600s.
 	//
 	// Example: 2592000s
 	RefreshTokenLifetime *string `json:"refreshTokenLifetime,omitempty"`
@@ -13465,7 +13465,7 @@ type ClientInterface interface {
 
 	// ReplayMessage Sends a dead message again, through the provider that is active now
 	//
-	// One with a code that is good no more is refused, and so is one that is sent or pending.
+	// One with a code that has expired is refused, and so is one that is sent or pending.
 	//
 	// Needs the permission message.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -18079,7 +18079,7 @@ func (c *Client) GetMessage(ctx context.Context, id string, reqEditors ...Reques
 
 // ReplayMessage Sends a dead message again, through the provider that is active now
 //
-// One with a code that is good no more is refused, and so is one that is sent or pending.
+// One with a code that has expired is refused, and so is one that is sent or pending.
 //
 // Needs the permission message.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -37327,7 +37327,7 @@ type ClientWithResponsesInterface interface {
 
 	// ReplayMessageWithResponse Sends a dead message again, through the provider that is active now
 	//
-	// One with a code that is good no more is refused, and so is one that is sent or pending.
+	// One with a code that has expired is refused, and so is one that is sent or pending.
 	//
 	// Needs the permission message.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -67517,7 +67517,7 @@ func (c *ClientWithResponses) GetMessageWithResponse(ctx context.Context, id str
 
 // ReplayMessageWithResponse Sends a dead message again, through the provider that is active now
 //
-// One with a code that is good no more is refused, and so is one that is sent or pending.
+// One with a code that has expired is refused, and so is one that is sent or pending.
 //
 // Needs the permission message.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //

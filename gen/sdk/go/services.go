@@ -2721,7 +2721,7 @@ func (s *MembershipsService) ListAvailableRoles(ctx context.Context, opts ...Cal
 // say, and the codes in them, are never shown.
 //
 // A message is tried until the provider of the user's organization takes it, in ever longer intervals, while
-// the code in it is good. It may arrive twice; the Message-ID of an e-mail and the webhook-id of a call are
+// the code in it is valid. It may arrive twice; the Message-ID of an e-mail and the webhook-id of a call are
 // the same at each attempt.
 type MessagesService struct{ client *Client }
 
@@ -2782,7 +2782,7 @@ func (s *MessagesService) GetMessage(ctx context.Context, id string, opts ...Cal
 
 // ReplayMessage sends a dead message again, through the provider that is active now.
 //
-// One with a code that is good no more is refused, and so is one that is sent or pending.
+// One with a code that has expired is refused, and so is one that is sent or pending.
 //
 // Needs the permission message.write where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
@@ -3331,7 +3331,7 @@ func (s *ApplicationSettingsService) ResolveApplicationSettings(ctx context.Cont
 	return call[ResolveApplicationSettingsReply](ctx, s.client, operation{verb: "GET", path: "/settings/v3alpha/applications", takes: "ResolveApplicationSettingsParams", repeatable: true}, opts)
 }
 
-// LifetimeSettingsService sets and resolves how long tokens and sign-ins are good. Tokens go by the
+// LifetimeSettingsService sets and resolves the lifetimes of tokens and sign-ins. Tokens go by the
 // organization of the application or service user they are for, sign-ins by that of the user. An application
 // may say its own for its tokens. Nobody lengthens what a context above says: of the system, the instance,
 // the organization and the application the shortest that is said counts, and the default where none says

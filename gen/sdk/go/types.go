@@ -265,18 +265,17 @@ type AppOIDCConfig struct {
 	// Registration); that of the instance when omitted. When no application of the instance asked for the
 	// algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
 	IDTokenSignedResponseAlg SignatureAlgorithm `json:"idTokenSignedResponseAlg,omitzero"`
-	// How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
-	// omitted or longer than they say. At most 43200s, 0s, or at least 60s.
+	// The lifetime of access tokens, from one minute to 12 hours; as the settings of lifetimes say when omitted
+	// or longer than those. At most 43200s, 0s, or at least 60s.
 	AccessTokenLifetime *Duration `json:"accessTokenLifetime,omitempty"`
-	// How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted
-	// or longer than they say. At most 43200s, 0s, or at least 60s.
+	// The lifetime of ID tokens, from one minute to 12 hours; as the settings of lifetimes say when omitted or
+	// longer than those. At most 43200s, 0s, or at least 60s.
 	IDTokenLifetime *Duration `json:"idTokenLifetime,omitempty"`
-	// How long a refresh token is good while it is not used, from one hour to a year; what the settings of
-	// lifetimes say when omitted or longer than they say. At most 3.1536e+07s, 0s, or at least 3600s.
+	// The idle lifetime of a refresh token, from one hour to a year; as the settings of lifetimes say when
+	// omitted or longer than those. At most 3.1536e+07s, 0s, or at least 3600s.
 	RefreshTokenIdleLifetime *Duration `json:"refreshTokenIdleLifetime,omitempty"`
-	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the
-	// settings of lifetimes say when omitted or longer than they say. At most 9.4608e+07s, 0s, or at least
-	// 3600s.
+	// The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; as the settings
+	// of lifetimes say when omitted or longer than those. At most 9.4608e+07s, 0s, or at least 3600s.
 	RefreshTokenLifetime *Duration `json:"refreshTokenLifetime,omitempty"`
 }
 
@@ -325,18 +324,17 @@ type AppOIDCConfigOutput struct {
 	// Registration); that of the instance when omitted. When no application of the instance asked for the
 	// algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
 	IDTokenSignedResponseAlg SignatureAlgorithm `json:"idTokenSignedResponseAlg"`
-	// How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
-	// omitted or longer than they say. At most 43200s, 0s, or at least 60s.
+	// The lifetime of access tokens, from one minute to 12 hours; as the settings of lifetimes say when omitted
+	// or longer than those. At most 43200s, 0s, or at least 60s.
 	AccessTokenLifetime *Duration `json:"accessTokenLifetime,omitempty"`
-	// How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted
-	// or longer than they say. At most 43200s, 0s, or at least 60s.
+	// The lifetime of ID tokens, from one minute to 12 hours; as the settings of lifetimes say when omitted or
+	// longer than those. At most 43200s, 0s, or at least 60s.
 	IDTokenLifetime *Duration `json:"idTokenLifetime,omitempty"`
-	// How long a refresh token is good while it is not used, from one hour to a year; what the settings of
-	// lifetimes say when omitted or longer than they say. At most 3.1536e+07s, 0s, or at least 3600s.
+	// The idle lifetime of a refresh token, from one hour to a year; as the settings of lifetimes say when
+	// omitted or longer than those. At most 3.1536e+07s, 0s, or at least 3600s.
 	RefreshTokenIdleLifetime *Duration `json:"refreshTokenIdleLifetime,omitempty"`
-	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the
-	// settings of lifetimes say when omitted or longer than they say. At most 9.4608e+07s, 0s, or at least
-	// 3600s.
+	// The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; as the settings
+	// of lifetimes say when omitted or longer than those. At most 9.4608e+07s, 0s, or at least 3600s.
 	RefreshTokenLifetime *Duration `json:"refreshTokenLifetime,omitempty"`
 }
 
@@ -384,17 +382,17 @@ type AppPatchOIDCConfig struct {
 	// key that is new to the instance is published first: until ten minutes later, or eleven, the instance's
 	// signs.
 	IDTokenSignedResponseAlg *SignatureAlgorithm `json:"idTokenSignedResponseAlg,omitempty"`
-	// How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say, as when
-	// it is longer. At most 43200s, 0s, or at least 60s.
+	// The lifetime of access tokens, from one minute to 12 hours; zero, or longer than the settings: as the
+	// settings say. At most 43200s, 0s, or at least 60s.
 	AccessTokenLifetime *Duration `json:"accessTokenLifetime,omitempty"`
-	// How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say, as when it is
-	// longer. At most 43200s, 0s, or at least 60s.
+	// The lifetime of ID tokens, from one minute to 12 hours; zero, or longer than the settings: as the settings
+	// say. At most 43200s, 0s, or at least 60s.
 	IDTokenLifetime *Duration `json:"idTokenLifetime,omitempty"`
-	// How long a refresh token is good while it is not used, from one hour to a year; no seconds: what the
-	// settings say, as when it is longer. At most 3.1536e+07s, 0s, or at least 3600s.
+	// The idle lifetime of a refresh token, from one hour to a year; zero, or longer than the settings: as the
+	// settings say. At most 3.1536e+07s, 0s, or at least 3600s.
 	RefreshTokenIdleLifetime *Duration `json:"refreshTokenIdleLifetime,omitempty"`
-	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; no
-	// seconds: what the settings say, as when it is longer. At most 9.4608e+07s, 0s, or at least 3600s.
+	// The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; zero, or longer
+	// than the settings: as the settings say. At most 9.4608e+07s, 0s, or at least 3600s.
 	RefreshTokenLifetime *Duration `json:"refreshTokenLifetime,omitempty"`
 }
 
@@ -2033,8 +2031,8 @@ type GetMessage struct {
 	Attempts int `json:"attempts"`
 	// When it was queued.
 	CreationDate time.Time `json:"creationDate"`
-	// When the code in it is good no more, and it is not sent any more; absent when it has none that ends before
-	// its link does.
+	// When the code in it expires, after which it is not sent; absent when it has none that ends before its link
+	// does.
 	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
 }
 
@@ -3259,7 +3257,7 @@ const (
 	MessageDeadReasonUnspecified MessageDeadReason = "MESSAGE_DEAD_REASON_UNSPECIFIED"
 	// It had all attempts that the server makes.
 	MessageDeadReasonAttempts MessageDeadReason = "MESSAGE_DEAD_REASON_ATTEMPTS"
-	// The code in it was good no more.
+	// The code in it had expired.
 	MessageDeadReasonExpired MessageDeadReason = "MESSAGE_DEAD_REASON_EXPIRED"
 	// The provider refused it for good: there is no such recipient, for example.
 	MessageDeadReasonRefused MessageDeadReason = "MESSAGE_DEAD_REASON_REFUSED"
@@ -4841,13 +4839,13 @@ type ResolvedLanguages struct {
 
 // ResolvedLifetimeSettings are the lifetimes as they apply in a context.
 type ResolvedLifetimeSettings struct {
-	// How long access tokens are good.
+	// The lifetime of access tokens.
 	AccessTokenLifetime ResolvedDuration `json:"accessTokenLifetime"`
-	// How long ID tokens are good.
+	// The lifetime of ID tokens.
 	IDTokenLifetime ResolvedDuration `json:"idTokenLifetime"`
-	// How long a refresh token is good while it is not used.
+	// The idle lifetime of a refresh token.
 	RefreshTokenIdleLifetime ResolvedDuration `json:"refreshTokenIdleLifetime"`
-	// How long refresh tokens that come of one sign-in are good in all.
+	// The absolute lifetime of the refresh tokens of one sign-in.
 	RefreshTokenLifetime ResolvedDuration `json:"refreshTokenLifetime"`
 	// How long a sign-in counts while the browser does not use it.
 	SessionIdleLifetime ResolvedDuration `json:"sessionIdleLifetime"`
@@ -5690,16 +5688,16 @@ type SetLanguagesReply struct {
 
 // SetLifetimeSettings sets the lifetimes that are present.
 type SetLifetimeSettings struct {
-	// How long access tokens are good, from one minute to 12 hours, which it is by default. At most 43200s, 0s,
-	// or at least 60s.
+	// The lifetime of access tokens, from one minute to 12 hours; 12 hours by default. At most 43200s, 0s, or at
+	// least 60s.
 	AccessTokenLifetime *Duration `json:"accessTokenLifetime,omitempty"`
-	// How long ID tokens are good, from one minute to 12 hours, which it is by default. At most 43200s, 0s, or
-	// at least 60s.
+	// The lifetime of ID tokens, from one minute to 12 hours; 12 hours by default. At most 43200s, 0s, or at
+	// least 60s.
 	IDTokenLifetime *Duration `json:"idTokenLifetime,omitempty"`
-	// How long a refresh token is good while it is not used, from one hour to a year; 30 days by default. At
-	// most 3.1536e+07s, 0s, or at least 3600s.
+	// The idle lifetime of a refresh token, from one hour to a year; 30 days by default. At most 3.1536e+07s,
+	// 0s, or at least 3600s.
 	RefreshTokenIdleLifetime *Duration `json:"refreshTokenIdleLifetime,omitempty"`
-	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; 90 days by
+	// The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; 90 days by
 	// default. At most 9.4608e+07s, 0s, or at least 3600s.
 	RefreshTokenLifetime *Duration `json:"refreshTokenLifetime,omitempty"`
 	// How long a sign-in counts while the browser does not use it, from five minutes to ten days; 24 hours by

@@ -3638,7 +3638,7 @@ export class MembershipsService {
  * say, and the codes in them, are never shown.
  *
  * A message is tried until the provider of the user's organization takes it, in ever longer intervals, while
- * the code in it is good. It may arrive twice; the Message-ID of an e-mail and the webhook-id of a call are
+ * the code in it is valid. It may arrive twice; the Message-ID of an e-mail and the webhook-id of a call are
  * the same at each attempt.
  */
 export class MessagesService {
@@ -3681,7 +3681,7 @@ export class MessagesService {
   /**
    * Sends a dead message again, through the provider that is active now.
    *
-   * One with a code that is good no more is refused, and so is one that is sent or pending.
+   * One with a code that has expired is refused, and so is one that is sent or pending.
    *
    * Needs the permission message.write where the object is. Answers only where the feature
    * multitenancy_resources_api is on.
@@ -4177,7 +4177,7 @@ export class ApplicationSettingsService {
 }
 
 /**
- * LifetimeSettingsService sets and resolves how long tokens and sign-ins are good. Tokens go by the
+ * LifetimeSettingsService sets and resolves the lifetimes of tokens and sign-ins. Tokens go by the
  * organization of the application or service user they are for, sign-ins by that of the user. An application
  * may say its own for its tokens. Nobody lengthens what a context above says: of the system, the instance,
  * the organization and the application the shortest that is said counts, and the default where none says
@@ -5257,7 +5257,7 @@ export class Services {
   /** Sets and resolves what applications may get from those who sign in to them. */
   readonly applicationSettings: ApplicationSettingsService;
   /**
-   * Sets and resolves how long tokens and sign-ins are good. Tokens go by the organization of the application
+   * Sets and resolves the lifetimes of tokens and sign-ins. Tokens go by the organization of the application
    * or service user they are for, sign-ins by that of the user. An application may say its own for its
    * tokens. Nobody lengthens what a context above says: of the system, the instance, the organization and the
    * application the shortest that is said counts, and the default where none says anything. Tokens that were

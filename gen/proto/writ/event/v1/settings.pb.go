@@ -367,13 +367,13 @@ func (x *MessageTextSet) GetFooter() string {
 // of no seconds are inherited from then on.
 type LifetimesSet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How long access tokens are good.
+	// The lifetime of access tokens.
 	AccessTokenLifetime *durationpb.Duration `protobuf:"bytes,1,opt,name=access_token_lifetime,json=accessTokenLifetime,proto3" json:"access_token_lifetime,omitempty"`
-	// How long ID tokens are good.
+	// The lifetime of ID tokens.
 	IdTokenLifetime *durationpb.Duration `protobuf:"bytes,2,opt,name=id_token_lifetime,json=idTokenLifetime,proto3" json:"id_token_lifetime,omitempty"`
-	// How long a refresh token is good while it is not used.
+	// The idle lifetime of a refresh token.
 	RefreshTokenIdleLifetime *durationpb.Duration `protobuf:"bytes,3,opt,name=refresh_token_idle_lifetime,json=refreshTokenIdleLifetime,proto3" json:"refresh_token_idle_lifetime,omitempty"`
-	// How long refresh tokens that come of one sign-in are good in all.
+	// The absolute lifetime of the refresh tokens of one sign-in.
 	RefreshTokenLifetime *durationpb.Duration `protobuf:"bytes,4,opt,name=refresh_token_lifetime,json=refreshTokenLifetime,proto3" json:"refresh_token_lifetime,omitempty"`
 	// How long a sign-in counts while the browser does not use it.
 	SessionIdleLifetime *durationpb.Duration `protobuf:"bytes,5,opt,name=session_idle_lifetime,json=sessionIdleLifetime,proto3" json:"session_idle_lifetime,omitempty"`

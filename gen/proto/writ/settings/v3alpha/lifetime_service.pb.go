@@ -29,14 +29,14 @@ const (
 // SetLifetimeSettings sets the lifetimes that are present.
 type SetLifetimeSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How long access tokens are good, from one minute to 12 hours, which it is by default.
+	// The lifetime of access tokens, from one minute to 12 hours; 12 hours by default.
 	AccessTokenLifetime *durationpb.Duration `protobuf:"bytes,1,opt,name=access_token_lifetime,json=accessTokenLifetime,proto3" json:"access_token_lifetime,omitempty"`
-	// How long ID tokens are good, from one minute to 12 hours, which it is by default.
+	// The lifetime of ID tokens, from one minute to 12 hours; 12 hours by default.
 	IdTokenLifetime *durationpb.Duration `protobuf:"bytes,2,opt,name=id_token_lifetime,json=idTokenLifetime,proto3" json:"id_token_lifetime,omitempty"`
-	// How long a refresh token is good while it is not used, from one hour to a year; 30 days
+	// The idle lifetime of a refresh token, from one hour to a year; 30 days
 	// by default.
 	RefreshTokenIdleLifetime *durationpb.Duration `protobuf:"bytes,3,opt,name=refresh_token_idle_lifetime,json=refreshTokenIdleLifetime,proto3" json:"refresh_token_idle_lifetime,omitempty"`
-	// How long refresh tokens that come of one sign-in are good in all, from one hour to three
+	// The absolute lifetime of the refresh tokens of one sign-in, from one hour to three
 	// years; 90 days by default.
 	RefreshTokenLifetime *durationpb.Duration `protobuf:"bytes,4,opt,name=refresh_token_lifetime,json=refreshTokenLifetime,proto3" json:"refresh_token_lifetime,omitempty"`
 	// How long a sign-in counts while the browser does not use it, from five minutes to ten
@@ -180,13 +180,13 @@ func (x *ResolvedDuration) GetOwner() *v3alpha.Owner {
 // ResolvedLifetimeSettings are the lifetimes as they apply in a context.
 type ResolvedLifetimeSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How long access tokens are good.
+	// The lifetime of access tokens.
 	AccessTokenLifetime *ResolvedDuration `protobuf:"bytes,1,opt,name=access_token_lifetime,json=accessTokenLifetime,proto3" json:"access_token_lifetime,omitempty"`
-	// How long ID tokens are good.
+	// The lifetime of ID tokens.
 	IdTokenLifetime *ResolvedDuration `protobuf:"bytes,2,opt,name=id_token_lifetime,json=idTokenLifetime,proto3" json:"id_token_lifetime,omitempty"`
-	// How long a refresh token is good while it is not used.
+	// The idle lifetime of a refresh token.
 	RefreshTokenIdleLifetime *ResolvedDuration `protobuf:"bytes,3,opt,name=refresh_token_idle_lifetime,json=refreshTokenIdleLifetime,proto3" json:"refresh_token_idle_lifetime,omitempty"`
-	// How long refresh tokens that come of one sign-in are good in all.
+	// The absolute lifetime of the refresh tokens of one sign-in.
 	RefreshTokenLifetime *ResolvedDuration `protobuf:"bytes,4,opt,name=refresh_token_lifetime,json=refreshTokenLifetime,proto3" json:"refresh_token_lifetime,omitempty"`
 	// How long a sign-in counts while the browser does not use it.
 	SessionIdleLifetime *ResolvedDuration `protobuf:"bytes,5,opt,name=session_idle_lifetime,json=sessionIdleLifetime,proto3" json:"session_idle_lifetime,omitempty"`

@@ -808,7 +808,7 @@ func (x *Upstream) GetFlow() *Flow {
 }
 
 // External is who a user is at an identity provider, as that has said: what came of one
-// round trip. It is good once, too.
+// round trip. It is valid once, too.
 type External struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID of the round trip.

@@ -331,22 +331,21 @@ class AppOIDCConfig(Model):
     the instance's signs.
     """
     access_token_lifetime: timedelta | None = None
-    """How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say
-    when omitted or longer than they say. At most 43200s, 0s, or at least 60s.
+    """The lifetime of access tokens, from one minute to 12 hours; as the settings of lifetimes say
+    when omitted or longer than those. At most 43200s, 0s, or at least 60s.
     """
     id_token_lifetime: timedelta | None = None
-    """How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say
-    when omitted or longer than they say. At most 43200s, 0s, or at least 60s.
+    """The lifetime of ID tokens, from one minute to 12 hours; as the settings of lifetimes say when
+    omitted or longer than those. At most 43200s, 0s, or at least 60s.
     """
     refresh_token_idle_lifetime: timedelta | None = None
-    """How long a refresh token is good while it is not used, from one hour to a year; what the
-    settings of lifetimes say when omitted or longer than they say. At most 3.1536e+07s, 0s, or at
-    least 3600s.
+    """The idle lifetime of a refresh token, from one hour to a year; as the settings of lifetimes say
+    when omitted or longer than those. At most 3.1536e+07s, 0s, or at least 3600s.
     """
     refresh_token_lifetime: timedelta | None = None
-    """How long refresh tokens that come of one sign-in are good in all, from one hour to three years;
-    what the settings of lifetimes say when omitted or longer than they say. At most 9.4608e+07s,
-    0s, or at least 3600s.
+    """The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; as the
+    settings of lifetimes say when omitted or longer than those. At most 9.4608e+07s, 0s, or at
+    least 3600s.
     """
 
 
@@ -407,22 +406,21 @@ class AppOIDCConfigOutput(Model):
     the instance's signs.
     """
     access_token_lifetime: timedelta | None = None
-    """How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say
-    when omitted or longer than they say. At most 43200s, 0s, or at least 60s.
+    """The lifetime of access tokens, from one minute to 12 hours; as the settings of lifetimes say
+    when omitted or longer than those. At most 43200s, 0s, or at least 60s.
     """
     id_token_lifetime: timedelta | None = None
-    """How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say
-    when omitted or longer than they say. At most 43200s, 0s, or at least 60s.
+    """The lifetime of ID tokens, from one minute to 12 hours; as the settings of lifetimes say when
+    omitted or longer than those. At most 43200s, 0s, or at least 60s.
     """
     refresh_token_idle_lifetime: timedelta | None = None
-    """How long a refresh token is good while it is not used, from one hour to a year; what the
-    settings of lifetimes say when omitted or longer than they say. At most 3.1536e+07s, 0s, or at
-    least 3600s.
+    """The idle lifetime of a refresh token, from one hour to a year; as the settings of lifetimes say
+    when omitted or longer than those. At most 3.1536e+07s, 0s, or at least 3600s.
     """
     refresh_token_lifetime: timedelta | None = None
-    """How long refresh tokens that come of one sign-in are good in all, from one hour to three years;
-    what the settings of lifetimes say when omitted or longer than they say. At most 9.4608e+07s,
-    0s, or at least 3600s.
+    """The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; as the
+    settings of lifetimes say when omitted or longer than those. At most 9.4608e+07s, 0s, or at
+    least 3600s.
     """
 
 
@@ -482,21 +480,20 @@ class AppPatchOIDCConfig(Model):
     eleven, the instance's signs.
     """
     access_token_lifetime: timedelta | None = None
-    """How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say,
-    as when it is longer. At most 43200s, 0s, or at least 60s.
+    """The lifetime of access tokens, from one minute to 12 hours; zero, or longer than the settings:
+    as the settings say. At most 43200s, 0s, or at least 60s.
     """
     id_token_lifetime: timedelta | None = None
-    """How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say, as
-    when it is longer. At most 43200s, 0s, or at least 60s.
+    """The lifetime of ID tokens, from one minute to 12 hours; zero, or longer than the settings: as
+    the settings say. At most 43200s, 0s, or at least 60s.
     """
     refresh_token_idle_lifetime: timedelta | None = None
-    """How long a refresh token is good while it is not used, from one hour to a year; no seconds: what
-    the settings say, as when it is longer. At most 3.1536e+07s, 0s, or at least 3600s.
+    """The idle lifetime of a refresh token, from one hour to a year; zero, or longer than the
+    settings: as the settings say. At most 3.1536e+07s, 0s, or at least 3600s.
     """
     refresh_token_lifetime: timedelta | None = None
-    """How long refresh tokens that come of one sign-in are good in all, from one hour to three years;
-    no seconds: what the settings say, as when it is longer. At most 9.4608e+07s, 0s, or at least
-    3600s.
+    """The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; zero,
+    or longer than the settings: as the settings say. At most 9.4608e+07s, 0s, or at least 3600s.
     """
 
 
@@ -2516,8 +2513,8 @@ class GetMessage(Model):
     creation_date: datetime
     """When it was queued."""
     expiration_date: datetime | None = None
-    """When the code in it is good no more, and it is not sent any more; absent when it has none that
-    ends before its link does.
+    """When the code in it expires, after which it is not sent; absent when it has none that ends
+    before its link does.
     """
 
 
@@ -4012,7 +4009,7 @@ class MessageDeadReason(OpenEnum):
     UNSPECIFIED = "MESSAGE_DEAD_REASON_UNSPECIFIED"
     #: It had all attempts that the server makes.
     ATTEMPTS = "MESSAGE_DEAD_REASON_ATTEMPTS"
-    #: The code in it was good no more.
+    #: The code in it had expired.
     EXPIRED = "MESSAGE_DEAD_REASON_EXPIRED"
     #: The provider refused it for good: there is no such recipient, for example.
     REFUSED = "MESSAGE_DEAD_REASON_REFUSED"
@@ -5951,13 +5948,13 @@ class ResolvedLifetimeSettings(Model):
     """ResolvedLifetimeSettings are the lifetimes as they apply in a context."""
 
     access_token_lifetime: ResolvedDuration
-    """How long access tokens are good."""
+    """The lifetime of access tokens."""
     id_token_lifetime: ResolvedDuration
-    """How long ID tokens are good."""
+    """The lifetime of ID tokens."""
     refresh_token_idle_lifetime: ResolvedDuration
-    """How long a refresh token is good while it is not used."""
+    """The idle lifetime of a refresh token."""
     refresh_token_lifetime: ResolvedDuration
-    """How long refresh tokens that come of one sign-in are good in all."""
+    """The absolute lifetime of the refresh tokens of one sign-in."""
     session_idle_lifetime: ResolvedDuration
     """How long a sign-in counts while the browser does not use it."""
     session_lifetime: ResolvedDuration
@@ -6981,20 +6978,20 @@ class SetLifetimeSettings(Model):
     """SetLifetimeSettings sets the lifetimes that are present."""
 
     access_token_lifetime: timedelta | None = None
-    """How long access tokens are good, from one minute to 12 hours, which it is by default. At most
-    43200s, 0s, or at least 60s.
+    """The lifetime of access tokens, from one minute to 12 hours; 12 hours by default. At most 43200s,
+    0s, or at least 60s.
     """
     id_token_lifetime: timedelta | None = None
-    """How long ID tokens are good, from one minute to 12 hours, which it is by default. At most
-    43200s, 0s, or at least 60s.
+    """The lifetime of ID tokens, from one minute to 12 hours; 12 hours by default. At most 43200s, 0s,
+    or at least 60s.
     """
     refresh_token_idle_lifetime: timedelta | None = None
-    """How long a refresh token is good while it is not used, from one hour to a year; 30 days by
-    default. At most 3.1536e+07s, 0s, or at least 3600s.
+    """The idle lifetime of a refresh token, from one hour to a year; 30 days by default. At most
+    3.1536e+07s, 0s, or at least 3600s.
     """
     refresh_token_lifetime: timedelta | None = None
-    """How long refresh tokens that come of one sign-in are good in all, from one hour to three years;
-    90 days by default. At most 9.4608e+07s, 0s, or at least 3600s.
+    """The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; 90
+    days by default. At most 9.4608e+07s, 0s, or at least 3600s.
     """
     session_idle_lifetime: timedelta | None = None
     """How long a sign-in counts while the browser does not use it, from five minutes to ten days; 24

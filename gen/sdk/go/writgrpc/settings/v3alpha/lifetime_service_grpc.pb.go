@@ -27,7 +27,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ServiceLifetimeSettings sets and resolves how long tokens and sign-ins are good. Tokens
+// ServiceLifetimeSettings sets and resolves the lifetimes of tokens and sign-ins. Tokens
 // go by the organization of the application or service user they are for, sign-ins by that of the user.
 // An application may say its own for its tokens. Nobody lengthens what a context above says: of
 // the system, the instance, the organization and the application the shortest that is said counts, and
@@ -74,7 +74,7 @@ func (c *serviceLifetimeSettingsClient) ResolveLifetimes(ctx context.Context, in
 // All implementations must embed UnimplementedServiceLifetimeSettingsServer
 // for forward compatibility.
 //
-// ServiceLifetimeSettings sets and resolves how long tokens and sign-ins are good. Tokens
+// ServiceLifetimeSettings sets and resolves the lifetimes of tokens and sign-ins. Tokens
 // go by the organization of the application or service user they are for, sign-ins by that of the user.
 // An application may say its own for its tokens. Nobody lengthens what a context above says: of
 // the system, the instance, the organization and the application the shortest that is said counts, and

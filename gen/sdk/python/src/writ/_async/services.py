@@ -3829,7 +3829,7 @@ class AsyncMessagesService:
     and the codes in them, are never shown.
 
     A message is tried until the provider of the user's organization takes it, in ever longer
-    intervals, while the code in it is good. It may arrive twice; the Message-ID of an e-mail and
+    intervals, while the code in it is valid. It may arrive twice; the Message-ID of an e-mail and
     the webhook-id of a call are the same at each attempt.
     """
 
@@ -3896,7 +3896,7 @@ class AsyncMessagesService:
     async def replay_message(self, id: str, **call: Unpack[CallOptions]) -> ReplayMessageReply:
         """Sends a dead message again, through the provider that is active now.
 
-        One with a code that is good no more is refused, and so is one that is sent or pending.
+        One with a code that has expired is refused, and so is one that is sent or pending.
 
         Needs the permission message.write where the object is. Answers only where the feature
         multitenancy_resources_api is on.
@@ -4689,7 +4689,7 @@ class AsyncApplicationSettingsService:
 
 
 class AsyncLifetimeSettingsService:
-    """Sets and resolves how long tokens and sign-ins are good. Tokens go by the organization of the
+    """Sets and resolves the lifetimes of tokens and sign-ins. Tokens go by the organization of the
     application or service user they are for, sign-ins by that of the user. An application may say
     its own for its tokens. Nobody lengthens what a context above says: of the system, the instance,
     the organization and the application the shortest that is said counts, and the default where
