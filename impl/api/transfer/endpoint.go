@@ -222,12 +222,7 @@ func (e *Endpoint) load(w http.ResponseWriter, r *http.Request) error {
 				return nil, room(err)
 			}
 		}
-		var report *transferv1.ImportReport
-		err := e.working(ctx, instanceID, func() (err error) {
-			report, err = e.importFile(ctx, data, plan, progress)
-			return err
-		})
-		return report, err
+		return e.importFile(ctx, data, plan, progress)
 	}
 	if value(req.Async) {
 		free := end
