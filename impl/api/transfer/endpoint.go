@@ -158,12 +158,13 @@ func (e *Endpoint) export(w http.ResponseWriter, r *http.Request) error {
 func (e *Endpoint) upload(ctx context.Context, file *spool.File, to bucket.Place) error {
 	ctx, watched, done := watch(ctx, stepTime)
 	defer done()
-	object, err := e.Buckets.Create(ctx, to)
+	object, err := e.Buckets.Create(ctx, to, watched.went)
 	if err != nil {
 		return because(ctx, err)
 	}
 	defer object.Abort()
-	if _, err = io.Copy(watched.writer(object), io.NewSectionReader(file, 0, file.Size())); err == nil {
+	if _, err = io.Copy(object, io.NewSectionReader(file, 0, file.Size())); err == nil {
+		watched.within(closeTime)
 		err = object.Close()
 	}
 	return because(ctx, err)
