@@ -118,7 +118,7 @@ func TestSEC235_AnExchangeByATrustedClientGivesNoRights(t *testing.T) {
 	w := newWorld(t)
 	platform, bob := apiAudience[:len(apiAudience)-4], usersPath+w.a.users["bob"].ID
 	for _, app := range []string{"spa", "native"} {
-		if got := w.a.api("boss", http.MethodPost, appsPath+w.a.apps[app].ID+"/_trust?organizationOnly=true", ""); got.Status != http.StatusOK {
+		if got := w.a.api("boss", http.MethodPost, appsPath+w.a.apps[app].ID+"/_trust", `{"organizationOnly":true}`); got.Status != http.StatusOK {
 			t.Fatalf("trusting %s: %d %s", app, got.Status, got.Text)
 		}
 	}
