@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -162,28 +163,34 @@ func (s *Ledger) RevokeFamily(ctx context.Context, at endpoint.Site, grantID, re
 	}
 	err := end(lasting(ctx))
 	if err != nil {
-		s.overdue.add(end)
+		s.revocations.add(jobID{instanceID: at.ID, Use: Use{GrantID: grantID}}, end)
 	}
 	return err
 }
 
 // Doubt goes on with a use of a code or refresh token that nobody could look at, once the
-// database is back: what it was the second use of ends then. find returns what was used.
-func (s *Ledger) Doubt(at endpoint.Site, find func(context.Context) (*Use, error)) {
-	s.overdue.add(func(ctx context.Context) error {
+// database is back: what it was the second use of ends then. idle says how long the next
+// refresh token is good, unused: what the first use said, if nobody changed it since. It fails
+// for whoever may not use what they showed; by is what they showed for that, if nobody looked
+// at it yet: a value that can be compared.
+func (s *Ledger) Doubt(at endpoint.Site, use Use, by any, idle func(context.Context) (time.Duration, error)) {
+	s.doubts.add(jobID{at.ID, use, by}, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, endLimit)
 		defer cancel()
-		use, err := find(ctx)
-		if err != nil || use == nil {
-			return err
+		unused, err := idle(ctx)
+		used := false
+		if err == nil {
+			used, err = s.queries.GrantUsedBefore(ctx, s.DB.Pool, db.GrantUsedBeforeParams{
+				InstanceID: at.ID, ID: use.GrantID, At: at.Now, Generation: use.Generation, IdleAt: at.Now.Add(unused),
+			})
 		}
-		used, err := s.queries.GrantUsedBefore(ctx, s.DB.Pool, db.GrantUsedBeforeParams{
-			InstanceID: at.ID, ID: use.GrantID, At: at.Now, Generation: use.Generation, IdleAt: at.Now.Add(use.Idle),
-		})
-		if err != nil || !used {
-			return err
+		if err == nil && used {
+			err = s.RevokeGrant(ctx, at, use.GrantID, "", "reuse")
 		}
-		return s.RevokeGrant(ctx, at, use.GrantID, "", "reuse")
+		if _, refused := errors.AsType[*endpoint.Refusal](err); refused {
+			return nil
+		}
+		return err
 	})
 }
 
@@ -191,9 +198,6 @@ func (s *Ledger) Doubt(at endpoint.Site, find func(context.Context) (*Use, error
 type Use struct {
 	GrantID    string
 	Generation int32 // 0: of the code
-	// Idle is how long the next refresh token is good, unused: what the first use said, if
-	// nobody changed it since.
-	Idle time.Duration
 }
 
 // RevokeGrant ends a grant, of an application if one is named, and those below it.
