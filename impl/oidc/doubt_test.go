@@ -1,10 +1,18 @@
 package oidc_test
 
 import (
+	"context"
+	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/oidc/client"
+	"github.com/writ-id/writ/impl/oidc/endpoint"
+	"github.com/writ-id/writ/impl/oidc/ledger"
 )
 
 // away has a relation fail for all who read it, or for the rows that a condition holds for;
@@ -76,4 +84,65 @@ func TestSEC033_SEC057_ADoubtOutlivesItsAssertion(t *testing.T) {
 		t.Fatalf("the other replay: got %d %s, want 503", got.Status, got.Text)
 	}
 	w.eventually("the other family ends, without counting again", func() bool { return !w.a.active("api", other.text("access_token")) })
+}
+
+// TestSEC033_SEC092_ClocksOfNodesDiffer: a use that nobody could look at was the second one if
+// the first was earlier by more than the clocks of two nodes differ; what was used since does
+// not hide that.
+func TestSEC033_SEC092_ClocksOfNodesDiffer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.a.signedIn("alice")
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	doubts := ledger.New(w.env(), log)
+	at := endpoint.Site{Instance: &policy.Instance{ID: w.a.instance()}}
+	var tokens []*answer
+	var ends []bool
+	// used has a code used, its refresh token so often, and a doubt about the first use of one.
+	used := func(generation int32, times int, after time.Duration, end bool) {
+		t.Helper()
+		now := b.tokens("web", offline)
+		id := w.value("SELECT id FROM oauth_grants WHERE instance_id = $1 ORDER BY creation_date DESC, id DESC LIMIT 1", w.a.instance())
+		at.Now = w.now()
+		for i := range times {
+			if now = w.a.refresh("web", now.text("refresh_token")); i == 0 {
+				at.Now = w.now()
+			}
+			w.a.granted("a refresh", now)
+			w.wait(time.Minute)
+		}
+		w.wait(time.Minute)
+		at.Now = at.Now.Add(after)
+		doubts.Doubt(at, ledger.Use{GrantID: id, Generation: generation}, nil, nil)
+		tokens, ends = append(tokens, now), append(ends, end)
+	}
+	for _, test := range []struct {
+		after time.Duration
+		end   bool
+	}{
+		{-time.Minute, false}, // the use that nobody looked at was the first
+		{-time.Second, false},
+		{0, false}, // it was that use, and nobody learned so
+		{client.ClockSkew / 2, false},
+		{client.ClockSkew + time.Second, true},
+		{time.Minute + 30*time.Second, true},
+	} {
+		used(0, 0, test.after, test.end)
+		used(1, 1, test.after, test.end)
+		used(1, 3, test.after, test.end)
+	}
+	used(2, 1, time.Hour, false) // of a token that was never used
+	used(0, 0, time.Hour, true)  // and the last one, which says that all were looked at
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { doubts.Run(ctx); close(ended) }()
+	last := len(tokens) - 1
+	w.eventually("the last family ends", func() bool { return !w.a.active("api", tokens[last].text("access_token")) })
+	stop()
+	<-ended
+	for i, got := range tokens {
+		if active := w.a.active("api", got.text("access_token")); active == ends[i] {
+			t.Errorf("use %d of %d: active is %t", i, last, active)
+		}
+	}
 }

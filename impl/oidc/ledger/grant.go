@@ -14,6 +14,7 @@ import (
 	"github.com/writ-id/writ/impl/api/lifetime"
 	"github.com/writ-id/writ/impl/core/event"
 	"github.com/writ-id/writ/impl/core/store"
+	"github.com/writ-id/writ/impl/oidc/client"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
 	"github.com/writ-id/writ/impl/oidc/scope"
 )
@@ -169,28 +170,36 @@ func (s *Ledger) RevokeFamily(ctx context.Context, at endpoint.Site, grantID, re
 }
 
 // Doubt goes on with a use of a code or refresh token that nobody could look at, once the
-// database is back: what it was the second use of ends then. idle says how long the next
-// refresh token is good, unused: what the first use said, if nobody changed it since. It fails
-// for whoever may not use what they showed; by is what they showed for that, if nobody looked
-// at it yet: a value that can be compared.
-func (s *Ledger) Doubt(at endpoint.Site, use Use, by any, idle func(context.Context) (time.Duration, error)) {
-	s.doubts.add(jobID{at.ID, use, by}, func(ctx context.Context) error {
+// database is back: what it was the second use of ends then. may refuses whoever may not use
+// what they showed, and by is what they showed for that, a value that can be compared: nil
+// where they have proved that they may.
+//
+// The first use was by the clock of another node, maybe. Only one that was earlier by more than
+// clocks differ makes this one the second: after an outage everybody tries again, and a first
+// use must not end what came of it. A second one that follows closer is answered that nothing
+// is decided, as all are; whoever has nothing from the first comes again, and is noticed.
+func (s *Ledger) Doubt(at endpoint.Site, use Use, by any, may func(context.Context) error) {
+	first := &eventv1.OIDCSessionRefreshTokenRenewed{Generation: uint32(use.Generation + 1)}
+	p := db.GrantUsedBeforeParams{
+		InstanceID: at.ID, ID: use.GrantID, By: at.Now.Add(-client.ClockSkew), Generation: use.Generation,
+		EventType: event.Type(first), Payload: event.JSON(first),
+	}
+	s.doubts.add(jobID{at.ID, use, by}, func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, endLimit)
 		defer cancel()
-		unused, err := idle(ctx)
-		used := false
-		if err == nil {
-			used, err = s.queries.GrantUsedBefore(ctx, s.DB.Pool, db.GrantUsedBeforeParams{
-				InstanceID: at.ID, ID: use.GrantID, At: at.Now, Generation: use.Generation, IdleAt: at.Now.Add(unused),
-			})
-		}
-		if err == nil && used {
-			err = s.RevokeGrant(ctx, at, use.GrantID, "", "reuse")
+		if may != nil {
+			err = may(ctx)
 		}
 		if _, refused := errors.AsType[*endpoint.Refusal](err); refused {
 			return nil
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		if used, err := s.queries.GrantUsedBefore(ctx, s.DB.Pool, p); err != nil || !used {
+			return err
+		}
+		return s.RevokeGrant(ctx, at, use.GrantID, "", "reuse")
 	})
 }
 

@@ -2,7 +2,6 @@ package token
 
 import (
 	"context"
-	"time"
 
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/store"
@@ -24,9 +23,9 @@ func (e *Endpoint) doubt(x *request, err error) {
 		return
 	}
 	at, kind := x.at, x.kind
-	if proven := x.client; proven != nil {
-		if proven.ClientID == clientID {
-			e.Ledger.Doubt(at, use, nil, func(context.Context) (time.Duration, error) { return proven.Lives.RefreshIdle, nil })
+	if x.client != nil {
+		if x.client.ClientID == clientID {
+			e.Ledger.Doubt(at, use, nil, nil)
 		}
 		return
 	}
@@ -34,15 +33,12 @@ func (e *Endpoint) doubt(x *request, err error) {
 	if !ok {
 		return
 	}
-	e.Ledger.Doubt(at, use, shown, func(ctx context.Context) (time.Duration, error) {
+	e.Ledger.Doubt(at, use, shown, func(ctx context.Context) error {
 		of, err := e.Clients.Authenticate(ctx, at, shown, kind.methods)
 		if err == nil && of.ClientID != clientID {
 			err = endpoint.ErrClient
 		}
-		if err != nil {
-			return 0, err
-		}
-		return of.Lives.RefreshIdle, nil
+		return err
 	})
 }
 
