@@ -124,9 +124,9 @@ func TestSEC101_AnIDTokenNamesItsSource(t *testing.T) {
 }
 
 // TestSEC101_REL073_IDTokensOfTheReleaseBefore: while nodes are exchanged ID tokens come that the
-// release before made. Those of applications have no jti, and those that service users got for
-// themselves have azp: neither is a proof, as nothing would end it or nobody could tell it from
-// another; but applications sign out and sign in with theirs as ever.
+// release before made. Those of applications have no jti and prove nothing, as nothing would end
+// them, but are good as hints. Those that service users got for themselves have that, and an azp:
+// they are good until the credentials change.
 func TestSEC101_REL073_IDTokensOfTheReleaseBefore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -155,12 +155,15 @@ func TestSEC101_REL073_IDTokensOfTheReleaseBefore(t *testing.T) {
 		"an actor":                          {mine, before(theirs, "jti", nil), false},
 		"a subject with an actor":           {before(mine, "jti", nil), theirs, false},
 		"a service user (control)":          {own, "", true},
-		"a service user":                    {before(own, "azp", name), "", false},
+		"a service user":                    {before(own, "azp", name), "", true},
 		"a service user acts (control)":     {mine, own, true},
-		"a service user acts":               {mine, before(own, "azp", name), false},
+		"a service user acts":               {mine, before(own, "azp", name), true},
 		"a service user without jti":        {before(own, "jti", nil), "", false},
+		"a service user with azp alone":     {before(own, "azp", name, "jti", nil), "", false},
 		"a service user acts, without jti":  {mine, before(own, "jti", nil), false},
-		"a service user, without a jti, as": {before(own, "azp", name, "jti", nil), "", false},
+		"one by an application that is not": {before(mine, "azp", name, "aud", name), "", false},
+		"one that another user's made":      {before(own, "azp", name, "sub", w.a.users["helper"].ID), "", false},
+		"what was exchanged for one":        {before(own, "azp", name, urn+"token:origins", []string{body["jti"].(string)}), "", false},
 	} {
 		more := []string{"subject_token", test.subject, "subject_token_type", typeID}
 		if test.actor != "" {
@@ -182,5 +185,10 @@ func TestSEC101_REL073_IDTokensOfTheReleaseBefore(t *testing.T) {
 	got := w.a.call(http.MethodGet, endSessionPath+"?"+pairs("id_token_hint", hint, "post_logout_redirect_uri", "https://app.example/bye").Encode(), "")
 	if got.Status != http.StatusFound {
 		t.Errorf("as a hint of a logout: %d %s", got.Status, got.Text)
+	}
+	w.a.must(http.MethodPost, usersPath+w.a.users["jwtrobot"].ID+"/_deactivate", "")
+	w.a.must(http.MethodPost, usersPath+w.a.users["jwtrobot"].ID+"/_activate", "")
+	for _, old := range []string{own, before(own, "azp", name)} {
+		w.a.refused("a service user after a deactivation", w.a.exchange("web", "subject_token", old, "subject_token_type", typeID), "invalid_request")
 	}
 }
