@@ -17,11 +17,9 @@ GO ?= go
 BIN := bin
 LINT := $(BIN)/golangci-lint
 VENV := .venv
-# Both cores for the tests of a package, one package after the other: they start
-# servers and databases.
 RACE := -race -timeout 30m
 
-.PHONY: help run build deploy-check release test check generate generated lint unit conformance contract pooled sdk fuzz breaking bench bench-resources bench-executions bench-deliveries bench-oauth bench-growth clean needs-go
+.PHONY: help run build build-race deploy-check release test check generate generated lint unit conformance contract pooled sdk fuzz breaking bench bench-resources bench-executions bench-deliveries bench-oauth bench-growth clean needs-go
 
 help: ## list the targets
 	@grep -hE '^# (make|   )' Makefile | sed 's/^# //'
@@ -38,6 +36,11 @@ BUILD = CGO_ENABLED=0 $(GO) build
 endif
 build: needs-go
 	@$(BUILD) -trimpath -o $(BIN)/writ ./cmd/writ
+
+# The race detector watches the server, in the suites that press it hardest.
+build-race: needs-go
+	@CGO_ENABLED=1 $(GO) build -race -o $(BIN)/writ-race ./cmd/writ
+RACED := reliability executions
 
 run: build
 	@exec $(BIN)/writ dev $(ARGS)
@@ -100,8 +103,10 @@ check: needs-go ## vet and the tests that need no server
 	@$(GO) vet ./...
 	@$(GO) test ./contracts/... ./impl/... ./sql/...
 
+# The generators and what checks sql/ do one thing at a time: there is no race to find.
 unit: needs-go
-	@$(GO) test $(RACE) ./cmd/... ./contracts/... ./impl/... ./sql/...
+	@$(GO) test $(RACE) ./cmd/... ./impl/...
+	@$(GO) test -timeout 30m ./contracts/... ./sql/...
 	@if [ -e /usr/include/openssl/evp.h ]; then $(GO) test $(RACE) -tags openssl ./impl/core/rs256 ./impl/core/signing; \
 	else echo "unit: signatures by OpenSSL are not tested, its headers are missing (apt-get install libssl-dev)"; fi
 
@@ -114,10 +119,11 @@ conformance: contract pooled sdk fuzz
 endif
 
 OIDC_RESULTS ?= $(CURDIR)/conformance/oidc/RESULTS.md
-contract: build
+contract: build build-race
 	@git cat-file -e $$(cat conformance/upgrade/previous)^{commit} 2>/dev/null || \
 		echo "conformance/upgrade: the commit $$(cat conformance/upgrade/previous) is not in this clone: the oldest one that is stands for the release before, or this one if there is no other" >&2
-	@WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ WRIT_OIDC_RESULTS=$(OIDC_RESULTS) $(GO) test $(RACE) -timeout 40m $$($(GO) list ./conformance/... | grep -v /sdk)
+	@WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ WRIT_OIDC_RESULTS=$(OIDC_RESULTS) $(GO) test -timeout 40m $$($(GO) list ./conformance/... | grep -v /sdk | grep -v $(RACED:%=-e /%))
+	@WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ-race $(GO) test -timeout 40m $(RACED:%=./conformance/%)
 
 # A part of it through a pooler in transaction mode; WRIT_TEST_POOLER=… make contract is all.
 POOLER ?= $(firstword $(wildcard /usr/sbin/pgbouncer /usr/bin/pgbouncer /usr/local/bin/pgbouncer /opt/homebrew/bin/pgbouncer))
@@ -141,7 +147,8 @@ release: needs-go $(BIN)/goreleaser $(BIN)/nfpm $(BIN)/syft
 	export RELEASE=$$(sed -n 's/^const release = "v\(.*\)"/\1/p' cmd/writ/main.go).$$(git rev-parse --short=12 HEAD); \
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/goreleaser release --config deploy/goreleaser.yaml --snapshot --clean
 
-test: generated lint unit conformance deploy-check
+test: needs-go
+	@MAKE='$(MAKE)' tools/suites.sh generated lint unit contract pooled sdk fuzz deploy-check
 
 # Both gates compare with the contract on main: BASE=<commit> compares with another.
 BASE ?= main

@@ -28,7 +28,8 @@ or none.
 Without --database-url the database is that of the ` + "`writ dev`" + ` that runs here.
 
 Each line of the output is a change: the event, the object and what changed.
-Secrets that the file leaves out are generated and printed once.`,
+Secrets that the file leaves out are generated, and printed once or written to
+--secrets-file.`,
 		Example: `  writ seed print > seed.yaml
   writ apply -f seed.yaml --dry-run
   writ apply -f seed.yaml

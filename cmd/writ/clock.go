@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +24,7 @@ func newClock() *cobra.Command {
 it can be moved, so that tests need not wait.`,
 		Example: `  writ clock
   writ clock advance 1h
+  writ clock advance -- -5m
   writ clock set 2030-01-31T12:00:00Z
   writ clock freeze`,
 		Args: cobra.NoArgs,
@@ -42,9 +41,9 @@ it can be moved, so that tests need not wait.`,
 			return moveClock(cmd, addr, &c)
 		}})
 	}
-	sub("advance DURATION", "Move it, for example by 1h30m", cobra.ExactArgs(1), func(args []string) (clock.Change, error) {
+	sub("advance DURATION", "Move it, for example by 1h30m, or back: -- -5m", cobra.ExactArgs(1), func(args []string) (clock.Change, error) {
 		if _, err := time.ParseDuration(args[0]); err != nil {
-			return clock.Change{}, fmt.Errorf("%q is not a duration such as 90s, 1h30m or -5m; a day is 24h", args[0])
+			return clock.Change{}, fmt.Errorf("%q is not a duration such as 90s or 1h30m, or back: -- -5m; a day is 24h", args[0])
 		}
 		return clock.Change{Advance: args[0]}, nil
 	})
@@ -68,9 +67,9 @@ func moveClock(cmd *cobra.Command, addr string, change *clock.Change) error {
 		method = http.MethodPost
 		body, _ = json.Marshal(change) // of plain fields
 	}
-	res, err := callDev(cmd.Context(), method, addr, body)
+	res, _, err := callLocal(cmd.Context(), method, addr, "/_dev/clock", body)
 	if err != nil {
-		return err
+		return fmt.Errorf("no writ dev answers at %s: %w", addr, err)
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(res.Body)
@@ -110,14 +109,8 @@ func installationClock(ctx context.Context, database *store.DB, url, addr string
 	if err := database.Pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&there); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	for _, scheme := range []string{"http", "https"} {
-		told, err := askDev(ctx, scheme+"://"+addr+"/_dev/database")
-		if err != nil || told != url {
-			continue
-		}
-		text, err := askDev(ctx, scheme+"://"+addr+"/_dev/clock")
+	if told, _, err := askDev(ctx, addr, "/_dev/database"); err == nil && told == url {
+		text, _, err := askDev(ctx, addr, "/_dev/clock")
 		var state clock.State
 		if err == nil {
 			err = json.Unmarshal([]byte(text), &state)
@@ -126,26 +119,7 @@ func installationClock(ctx context.Context, database *store.DB, url, addr string
 			return nil, fmt.Errorf("the clock of the writ dev at %s: %w", addr, err)
 		}
 		there = state.Now
-		break
 	}
 	ahead := time.Until(there)
 	return func() time.Time { return time.Now().Add(ahead).UTC().Truncate(time.Microsecond) }, nil
-}
-
-// callDev calls the clock of the writ dev at an address, which serves https (--tls) or http:
-// nothing is sent to a server that does not speak the one that is tried.
-func callDev(ctx context.Context, method, addr string, body []byte) (res *http.Response, err error) {
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
-		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // its certificate is its own, and nothing that is sent is secret
-	}}
-	for _, scheme := range []string{"https", "http"} {
-		var req *http.Request
-		if req, err = http.NewRequestWithContext(ctx, method, scheme+"://"+addr+"/_dev/clock", bytes.NewReader(body)); err != nil {
-			return nil, usageError{fmt.Errorf("--addr: %w", err)}
-		}
-		if res, err = client.Do(req); err == nil {
-			return res, nil
-		}
-	}
-	return nil, fmt.Errorf("no writ dev answers at %s: %w", addr, err)
 }

@@ -163,6 +163,7 @@ func (x *terminal) clock() {
 	at := " --addr " + x.addr
 	x.types(0, "running, 0s from the machine's", "clock"+at)
 	x.types(0, "running, 1h30m0", "clock advance 1h30m"+at)
+	x.types(0, "running, 1h25m0", "clock advance"+at+" -- -5m")
 	x.types(0, "2030-01-31T12:00:0", "clock set 2030-01-31T12:00:00Z"+at)
 	x.types(0, "frozen", "clock freeze"+at)
 	x.types(0, "frozen", "clock"+at)
@@ -182,6 +183,7 @@ func (x *terminal) onDev() {
 	x.types(0, "RS256 signatures by", "version")
 	x.types(0, "0 failed", "doctor --skip machine"+at)
 	x.types(0, `"$schema"`, "seed schema")
+	x.types(0, "active since", "keys rotate"+at) // with the key of its folder
 	seed := x.types(0, "instances:", "seed print")
 	if err := os.WriteFile(filepath.Join(x.folder, "seed.yaml"), []byte(seed), 0o600); err != nil {
 		x.Fatal(err)
@@ -210,12 +212,39 @@ func (x *terminal) onDev() {
 		x.Errorf("the delivery of writ listen has the signature %q", signature)
 	}
 
+	// Before there is a server nothing is said to be sent; the address and a way on are.
+	nobody := free(x.T)
+	for line, says := range map[string]string{
+		"listen --forward-to " + receiver.URL + " --addr " + nobody:       "no writ dev answers at " + nobody + ": start one with `writ dev`",
+		"listen --forward-to " + receiver.URL + " --url http://" + nobody: "the server at http://" + nobody + " does not answer; start it",
+	} {
+		if out := x.types(1, says, line, "WRIT_TOKEN=of-nobody"); strings.Contains(out, "Sending") {
+			x.Errorf("writ %s says that it sends: %s", line, out)
+		}
+	}
+
 	x.types(0, "", "export --output all.json"+at)
 	x.types(0, "", "export --as-seed --output export.yaml"+at)
 	x.types(1, "", "import all.json --dry-run"+at) // all of it is there
 	x.types(0, "", "import all.json --on-conflict skip"+at)
 	x.types(2, "--on-conflict", "import all.json --on-conflict perhaps"+at)
 	x.types(7, "http://", "exec -- sh -c echo${IFS}$OIDC_ISSUER;exit${IFS}7")
+
+	// What is exported for other commands is not where exec listens, but where the commands
+	// below it find its server; the command line has its say.
+	exported := []string{"WRIT_ADDR=" + x.addr, "WRIT_DEBUG_ADDR=" + x.addr, "WRIT_METRICS_ADDR=" + x.addr}
+	if out := x.types(0, "http://", "exec -- sh -c echo${IFS}$OIDC_ISSUER${IFS}$WRIT_ADDR", exported...); strings.Contains(out, x.addr) {
+		x.Errorf("exec uses the address of another server: %s", out)
+	} else if words := strings.Fields(out); len(words) != 2 || words[0] != "http://"+words[1] {
+		x.Errorf("exec tells a command the addresses %q, want those of its server", words)
+	}
+	x.types(0, "http://"+nobody, "exec --addr "+nobody+" -- sh -c echo${IFS}$OIDC_ISSUER", exported...)
+	if err := os.WriteFile(filepath.Join(x.folder, "addr.yaml"), []byte("addr: "+x.addr+"\n"), 0o600); err != nil {
+		x.Fatal(err)
+	}
+	x.types(0, "http://", "exec --config addr.yaml -- sh -c echo${IFS}$OIDC_ISSUER")
+	x.types(0, "frozen", "exec -- "+os.Args[0]+" clock freeze", exported...)
+	x.types(0, "running", "clock"+at)
 }
 
 // production types what an operator does, on databases beside that of writ dev.
@@ -227,7 +256,7 @@ func (x *terminal) production() {
 	x.types(2, "is there already", "keys new-master master.json")
 	x.types(0, "00001", "migrate up", on...)
 	x.types(0, "00001", "migrate status", on...)
-	x.types(0, "the settings are good", "config validate", on...)
+	x.types(0, "the settings are valid", "config validate", on...)
 	x.types(2, "--external-scheme", "config validate --external-scheme ftp", on...)
 	// All mistakes are told at once.
 	for _, one := range []string{"--external-scheme", "--reference", "--address-tries", "--log-level", "--search-limit"} {
@@ -243,7 +272,7 @@ func (x *terminal) production() {
 	}
 	addr := free(x.T)
 	x.until(func(string) bool {
-		_, err := askDev(x.Context(), "http://"+addr+"/readyz")
+		_, _, err := askDev(x.Context(), addr, "/readyz")
 		return err == nil
 	}, "serve --seed first.yaml --external-scheme http --addr "+addr, on...)
 
@@ -267,6 +296,7 @@ func (x *terminal) production() {
 
 	x.types(0, "there are none yet", "keys list", on...)
 	x.types(0, "active since", "keys rotate", on...)
+	x.types(2, "--master-key-file", "keys rotate", "WRIT_DATABASE_URL="+one)
 	list := strings.Fields(x.types(0, "active since", "keys list", on...))
 	x.types(0, "", "keys revoke "+list[0], on...)
 	for _, step := range []string{"add", "switch", "reseal", "drop"} {
@@ -286,7 +316,7 @@ func (x *terminal) production() {
 // database makes an empty database beside that of writ dev, and returns its URL.
 func (x *terminal) database(name string) string {
 	x.Helper()
-	base, err := askDev(x.Context(), "http://"+x.addr+"/_dev/database")
+	base, _, err := askDev(x.Context(), x.addr, "/_dev/database")
 	if err != nil {
 		x.Fatal(err)
 	}

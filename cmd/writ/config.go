@@ -45,7 +45,7 @@ serves all commands; a key that none knows is refused.`,
 			if err := s.validate(); err != nil {
 				return err
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), "the settings are good; writ doctor looks at what they name")
+			fmt.Fprintln(cmd.OutOrStdout(), "the settings are valid; writ doctor looks at what they name")
 			return nil
 		})
 	var format string

@@ -158,6 +158,11 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	if d.tlsCert != "" {
+		if info.CAFile, err = filepath.Abs(d.tlsCert); err != nil {
+			return err
+		}
+	}
 	c, err := d.configure(server.Config{
 		DB: db, Logger: logger, AccessLevel: slog.LevelDebug, Sealer: sealer, External: server.External{Scheme: d.scheme(), Port: portOf(listener)},
 		Dev: &server.Dev{Clock: clock.New(), Hosts: d.hosts, Database: url, Credentials: readyPath(dir), Clients: info.ClientIDs(), Recorded: d.recorded},
@@ -168,7 +173,7 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 	base := c
 	base.Telemetry = nil // what is measured is this node
 	worlds := world.New(world.Config{
-		Base: base, Database: database.URL, Seed: file, Dir: filepath.Join(dir, "worlds"), Ahead: d.worlds, Disposable: d.dataDir == "",
+		Base: base, Database: database.URL, Seed: file, Dir: filepath.Join(dir, "worlds"), Ahead: d.worlds, Disposable: d.dataDir == "", CAFile: info.CAFile,
 	})
 	defer worlds.Close()
 	context.AfterFunc(ctx, worlds.End) // nobody who holds one keeps the server from draining
@@ -343,6 +348,9 @@ func (d *dev) announce(out io.Writer, info ready.Info, dir, database string) err
   Messages        %[1]s/_dev/messages
   Database        %[2]s
 `, info.Issuer, database)
+	if info.CAFile != "" {
+		fmt.Fprintf(out, "  Certificate     %s\n", info.CAFile)
+	}
 	if info.User != nil {
 		fmt.Fprintf(out, "  Sign in at      %s/login\n  Sign in as      %s / %s\n", info.Issuer, info.User.LoginName, info.User.Password)
 	}
@@ -361,10 +369,14 @@ func (d *dev) announce(out io.Writer, info ready.Info, dir, database string) err
 	if user := info.ServiceUser; user != nil {
 		fmt.Fprintf(out, "  %-15s %s / %s\n", "Service user", user.ClientID, user.ClientSecret)
 	}
+	trust := ""
+	if info.CAFile != "" {
+		trust = " --cacert " + info.CAFile
+	}
 	fmt.Fprintf(out, `
-  Try it          curl -H "Authorization: Bearer %s" %s/resources/v3alpha/executions/methods
+  Try it          curl%s -H "Authorization: Bearer %s" %s/resources/v3alpha/executions/methods
   Stop            Ctrl-C
 
-`, info.AdminToken, info.Issuer)
+`, trust, info.AdminToken, info.Issuer)
 	return nil
 }

@@ -26,7 +26,7 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Look at what a node stands on, and say what to do about it",
 		Long: `Takes the settings of writ serve, from the same places, and looks at the machine
-(open files, memory, temporary space), the database (version, settings, schema,
+(open files, memory, room for exports and imports), the database (version, settings, schema,
 clock, pooler), keys, queues, and whether each issuer is reachable from here as
 itself. It changes nothing. Without a database it looks at the writ dev that runs here.
 
@@ -71,6 +71,7 @@ It exits with 1 if something failed; warnings are only told.`,
 func (s *serve) patient(ctx context.Context) (doctor.Config, error) {
 	c := doctor.Config{
 		DatabaseURL: s.database.given, Pooler: s.pooler, Connections: s.connections, MaxClients: s.maxClients(),
+		TransferDir: s.transferDir, TransferSpace: s.transferSpace,
 		TLSCertFile: s.tlsCert, Scheme: s.external.Scheme, Port: s.external.Port, Now: now, Transport: http.DefaultTransport,
 	}
 	key, err := readMasterKey(s.master.text, s.master.file)
@@ -100,22 +101,29 @@ func (s *serve) dev(ctx context.Context, c doctor.Config, addr string) (doctor.C
 		return c, usageError{fmt.Errorf("--addr: %w", err)}
 	}
 	c.Dev, c.Port = true, port
-	for _, c.Scheme = range []string{"http", "https"} {
-		path, err := askDev(ctx, c.Scheme+"://"+addr+"/_dev/credentials")
-		if err != nil || !filepath.IsAbs(path) {
-			continue
-		}
-		dir := filepath.Dir(path)
-		if trusted := trusting(dir); trusted != nil {
-			c.Transport = trusted
-		}
-		key, err := readMasterKey("", filepath.Join(dir, "master-key.json"))
-		if err == nil && key != nil {
-			c.Sealer = secret.Sealer(key)
-		}
+	dir, at, key, err := devKey(ctx, addr)
+	if err != nil {
 		return c, err
 	}
-	return c, fmt.Errorf("the writ dev at %s does not say where its keys are", addr)
+	c.Scheme, _, _ = strings.Cut(at, "://")
+	if trusted := trusting(dir); trusted != nil {
+		c.Transport = trusted
+	}
+	if key != nil {
+		c.Sealer = key
+	}
+	return c, nil
+}
+
+// devKey returns the master key of the writ dev at addr, which is in the folder of its credentials.
+func devKey(ctx context.Context, addr string) (dir, at string, key *secret.MasterKey, err error) {
+	path, at, err := askDev(ctx, addr, "/_dev/credentials")
+	if err != nil || !filepath.IsAbs(path) {
+		return "", "", nil, fmt.Errorf("the writ dev at %s does not say where its keys are", addr)
+	}
+	dir = filepath.Dir(path)
+	key, err = readMasterKey("", filepath.Join(dir, "master-key.json"))
+	return dir, at, key, err
 }
 
 // printFindings prints what was found, for people or for programs.

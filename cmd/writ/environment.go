@@ -24,6 +24,25 @@ func variableOf(flag string) string {
 // origin is the annotation of a flag that says where its value comes from.
 const origin = "origin"
 
+// typedOnly is the annotation of a flag that only the command line sets: what the environment or
+// a configuration file says there is about another server.
+const typedOnly = "typed-only"
+
+// onlyTyped marks flags of a command with it.
+func onlyTyped(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
+		f := cmd.Flags().Lookup(name)
+		if f.Annotations == nil {
+			f.Annotations = map[string][]string{}
+		}
+		f.Annotations[typedOnly] = []string{"true"}
+		f.Usage += "; not from the environment or a configuration file, which are about other servers here"
+	}
+}
+
+// isBound reports whether a flag was not given and may be set by something else.
+func isBound(f *pflag.Flag) bool { return !f.Changed && f.Annotations[typedOnly] == nil }
+
 // setFlag gives a flag a value, a list if it takes one, and notes where it is from.
 func setFlag(f *pflag.Flag, values []string, from string) error {
 	list, isList := f.Value.(pflag.SliceValue)
@@ -83,7 +102,7 @@ func bindEnvironment(root, cmd *cobra.Command, environ []string) error {
 	var err error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		variable := variableOf(f.Name)
-		if err != nil || f.Changed {
+		if err != nil || !isBound(f) {
 			return
 		}
 		value, ok := values[variable]

@@ -27,9 +27,12 @@ func newExec() *cobra.Command {
 		Use:   "exec [flags] -- command [argument…]",
 		Short: "Run a command, such as a test suite, beside a server of its own",
 		Long: `Starts what writ dev starts, on free ports, runs the command with the variables
-below, and ends with its exit code. Nothing is left behind: no process, no file.
+below, and ends with its exit code. Nothing is left behind: no process, no file. An
+exported WRIT_ADDR is that of another server and moves nothing; the command gets
+that of this one, so that writ clock and the like below it call it.
 
   OIDC_ISSUER, WRIT_BASE_URL          the server
+  WRIT_ADDR                           its host:port, for writ commands
   WRIT_ADMIN_TOKEN                    a token for its API
   CLIENT_ID, CLIENT_SECRET            the first confidential client of the seed (web)
   REDIRECT_URI, POST_LOGOUT_REDIRECT_URI  where it is sent back to
@@ -56,6 +59,7 @@ for tokens (POST /_dev/login), another time (/_dev/clock) or mishaps (/_dev/faul
 	e.readable = true
 	e.add(cmd, "127.0.0.1:0", 0, true, 0, "public")
 	cmd.Flags().SetInterspersed(false)
+	onlyTyped(cmd, "addr", "debug-addr", "metrics-addr")
 	e.logLevel = "warn"
 	cmd.Flags().Lookup("log-level").DefValue = e.logLevel
 	cmd.Flags().BoolVar(&e.tls, "tls", false, "serve https, with a certificate of its own unless one is named")
@@ -190,7 +194,7 @@ func endGroup(group int) {
 	_ = syscall.Kill(-group, syscall.SIGKILL)
 }
 
-// ours are the variables with our prefix that exec sets: no flags, and known to commands below it.
+// ours are the variables with our prefix that exec sets and that are no flags: known to commands below it.
 var ours = []string{"WRIT_BASE_URL", "WRIT_ADMIN_TOKEN"}
 
 // exported returns the variables that tell a command how to reach the server.
@@ -203,6 +207,7 @@ func exported(info ready.Info, file, ca string) []string {
 	}
 	set("OIDC_ISSUER", info.Issuer)
 	set("WRIT_BASE_URL", info.Issuer)
+	set("WRIT_ADDR", info.Addr)
 	set("WRIT_ADMIN_TOKEN", info.AdminToken)
 	set("INSTANCE_ID", info.InstanceID)
 	set("ORG_ID", info.OrgID)

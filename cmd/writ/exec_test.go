@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -84,6 +85,38 @@ func TestExecRunsACommandBesideAServer(t *testing.T) {
 		t.Errorf("got %s%s, want %s", rest, out.String(), want)
 	}
 	nothingLeft(t, temporary)
+}
+
+// TestDevSaysWhereItsCertificateIs: in the banner, and in the ready file that the commands and
+// scripts read, so that a client can trust it.
+func TestDevSaysWhereItsCertificateIs(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "ready.json")
+	cmd, temporary := writ(t, "dev", "--tls", "--addr", "127.0.0.1:0", "--ready-file", file)
+	out := must(cmd.StdoutPipe())
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	banner, lines := "", bufio.NewScanner(out)
+	for lines.Scan() {
+		if banner += lines.Text() + "\n"; strings.Contains(banner, "Stop ") {
+			break
+		}
+	}
+	var info ready.Info
+	if err := json.Unmarshal(must(os.ReadFile(file)), &info); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(info.CAFile, temporary) || !strings.Contains(banner, "Certificate     "+info.CAFile) || !strings.Contains(banner, "curl --cacert "+info.CAFile) {
+		t.Errorf("the ready file has the certificate %q, the banner is %s", info.CAFile, banner)
+	}
+	if output, err := exec.Command("curl", "-fsS", "--cacert", info.CAFile, info.Issuer+"/livez").CombinedOutput(); err != nil {
+		t.Errorf("with that certificate: %v: %s", err, output)
+	}
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("told to stop, it ended with %v", err)
+	}
 }
 
 func TestExecSaysWhatTheCommandEndedWith(t *testing.T) {

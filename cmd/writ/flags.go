@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
@@ -34,15 +33,7 @@ func (f *databaseFlag) urlOrDev(ctx context.Context, addr string) (string, error
 	if f.given != "" {
 		return f.given, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	var told string
-	var err error
-	for _, scheme := range []string{"http", "https"} {
-		if told, err = askDev(ctx, scheme+"://"+addr+"/_dev/database"); err == nil {
-			break
-		}
-	}
+	told, _, err := askDev(ctx, addr, "/_dev/database")
 	config, parseErr := pgconn.ParseConfig(told)
 	if err != nil || parseErr != nil || !filepath.IsAbs(config.Host) { // whoever answers there may name a socket, no host of its own
 		return "", usageError{fmt.Errorf("no database is named, and no writ dev answers at %s: give --database-url (WRIT_DATABASE_URL), or --addr", addr)}

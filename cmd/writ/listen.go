@@ -27,7 +27,7 @@ func newListen() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "listen",
 		Short: "Send events to an address of this machine, as a target would get them",
-		Long: `For who writes the receiver of a webhook: sends the events of an instance, as they
+		Long: `Helps to write the receiver of a webhook: sends the events of an instance, as they
 happen, to a local address. No public address and no target are needed. Body and
 headers are those of a target of an event condition, signed with the secret that is
 printed at the start, so any library for Standard Webhooks verifies them.
@@ -124,7 +124,9 @@ func (l *listen) listener(out io.Writer, follower *client.Follower, server strin
 	if err := ready.WriteFile(path, known); err != nil {
 		return nil, fmt.Errorf("--state: %w", err)
 	}
-	fmt.Fprintf(out, "\n  Sending         %s\n  to              %s\n  signed with     %s\n  Stop            Ctrl-C\n\n", from, l.to, secret)
+	follower.Connected = func(at *client.Server) { // not before: nothing is sent until then
+		fmt.Fprintf(out, "\n  Sending         %s\n  of              %s\n  to              %s\n  signed with     %s\n  Stop            Ctrl-C\n\n", from, at.URL, l.to, secret)
+	}
 	return &client.Listener{Follower: *follower, To: l.to, Key: key, Timeout: l.timeout, Retries: l.retries, Out: out, Keep: keep}, nil
 }
 

@@ -88,7 +88,7 @@ func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duratio
 	flags.BoolVar(&f.tokenAudience, "accept-token-endpoint-audience", tokenAudience, "accept client assertions whose audience is the token endpoint, as older clients send them, beside the issuer")
 	flags.Float64Var(&f.hashCost, "max-hash-cost", secret.DefaultMaxCost, "how much longer than one of ours a password hash of another system may take to verify; raise it to import costly ones")
 	flags.StringVar(&f.transferDir, "transfer-dir", "", "the folder for what is exported and imported while it is on its way; empty: that for temporary files ($TMPDIR)")
-	flags.Int64Var(&f.transferSpace, "transfer-space", spool.Default, "how many bytes that may be together, of which one instance gets half")
+	flags.Int64Var(&f.transferSpace, "transfer-space", 0, "how many bytes that may be together, of which one instance gets half; 0: half of what is free in the folder, 32 GiB at most")
 	flags.Uint32Var(&f.limits.Default, "search-limit", 0, "how many matches a search returns when it does not say; 0: 100")
 	flags.Uint32Var(&f.limits.Max, "max-search-limit", 0, "how many it returns at most; 0: 1000")
 	flags.IntVar(&f.clients, "max-clients", 0, fmt.Sprintf("connections of clients; when there are more, those that were idle longest are closed; 0: %d, less where the system allows fewer open files", server.DefaultMaxClients))

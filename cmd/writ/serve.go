@@ -29,7 +29,7 @@ running calls finish, then the process exits with 0. TLS ends at your proxy, or 
 --tls-cert-file. All nodes need the same master key: it keeps signing keys and the
 secrets of second factors unreadable in the database.
 
-writ config validate says whether the settings are good before anything starts,
+writ config validate says whether the settings are valid before anything starts,
 writ doctor whether what they name is.`,
 		Example: `  writ keys new-master master-key.json
   export WRIT_DATABASE_URL=postgres://writ@db/writ WRIT_MASTER_KEY_FILE=master-key.json

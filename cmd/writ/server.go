@@ -49,26 +49,23 @@ func (f *serverFlags) find(ctx context.Context) (*client.Server, error) {
 // answers there names a file only; it has to be one that a node wrote which listens on the
 // port that was asked.
 func (f *serverFlags) findDev(ctx context.Context) (*client.Server, error) {
-	for _, scheme := range []string{"http", "https"} {
-		path, err := askDev(ctx, scheme+"://"+f.addr+"/_dev/credentials")
-		if err != nil || !filepath.IsAbs(path) {
-			continue
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("the credentials of the writ dev at %s: %w", f.addr, err)
-		}
-		var info ready.Info
-		if err := json.Unmarshal(text, &info); err != nil || port(info.Addr) != port(f.addr) {
-			return nil, fmt.Errorf("%s does not hold the credentials of a writ dev at %s", path, f.addr)
-		}
-		token := f.token
-		if token == "" {
-			token = info.AdminToken
-		}
-		return &client.Server{URL: scheme + "://" + f.addr, Token: token, HTTP: client.NewHTTP(trusting(filepath.Dir(path)))}, nil
+	path, at, err := askDev(ctx, f.addr, "/_dev/credentials")
+	if err != nil || !filepath.IsAbs(path) {
+		return nil, fmt.Errorf("no writ dev answers at %s: start one with `writ dev`, or say where it is (--addr, WRIT_ADDR), or name a server (--url, WRIT_URL, with WRIT_TOKEN)", f.addr)
 	}
-	return nil, fmt.Errorf("no server is named, and no writ dev answers at %s: give --url (WRIT_URL) and WRIT_TOKEN, or --addr", f.addr)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("the credentials of the writ dev at %s: %w", f.addr, err)
+	}
+	var info ready.Info
+	if err := json.Unmarshal(text, &info); err != nil || port(info.Addr) != port(f.addr) {
+		return nil, fmt.Errorf("%s does not hold the credentials of a writ dev at %s", path, f.addr)
+	}
+	token := f.token
+	if token == "" {
+		token = info.AdminToken
+	}
+	return &client.Server{URL: at, Token: token, HTTP: client.NewHTTP(trusting(filepath.Dir(path)))}, nil
 }
 
 func port(addr string) string {

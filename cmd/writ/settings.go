@@ -33,7 +33,7 @@ func bind(root, cmd *cobra.Command, environ []string) error {
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		one, ok := found[f.Name]
-		if !ok || f.Changed || err != nil {
+		if !ok || !isBound(f) || err != nil {
 			return
 		}
 		if one.file != "" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/writ-id/writ/gen/db"
 	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/signing"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/server"
@@ -22,6 +23,18 @@ type signingFlags struct {
 	master   masterKeyFlags
 	instance string
 	addr     string
+}
+
+// sealer returns the master key, that of the writ dev whose database is taken included. To list keys
+// takes none; to revoke one may make the next.
+func (f *signingFlags) sealer(cmd *cobra.Command) (secret.Sealer, error) {
+	if f.database.given == "" && f.master == (masterKeyFlags{}) {
+		_, _, key, err := devKey(cmd.Context(), f.addr)
+		if err == nil && key != nil {
+			return key, nil
+		}
+	}
+	return f.master.sealer(cmd.Name() != "list")
 }
 
 // addSigningKeys adds the commands about signing keys.
@@ -43,7 +56,7 @@ func addSigningKeys(keys *cobra.Command) {
 				return err
 			}
 			defer database.Close()
-			sealer, err := f.master.sealer(false) // to list the keys takes none
+			sealer, err := f.sealer(cmd)
 			if err != nil {
 				return err
 			}

@@ -2,12 +2,7 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,17 +61,8 @@ func newReady() *cobra.Command {
 			if len(addr) > 0 && addr[0] == ':' {
 				addr = "127.0.0.1" + addr
 			}
-			var wrong []error
-			for _, scheme := range []string{"http", "https"} { // as --tls-cert-file has it
-				_, err := askDev(ctx, scheme+"://"+addr+"/readyz")
-				if err == nil {
-					wrong = nil
-					break
-				}
-				wrong = append(wrong, err)
-			}
-			if len(wrong) > 0 {
-				return fmt.Errorf("not ready: %w", wrong[0])
+			if _, _, err := askDev(ctx, addr, "/readyz"); err != nil {
+				return fmt.Errorf("not ready: %w", err)
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), "ready")
 			return nil
@@ -100,25 +86,4 @@ func newSeed() *cobra.Command {
 	document("print", "Print the seed that `writ dev` starts with, as a pattern for your own", contracts.DefaultSeed)
 	document("schema", "Print the JSON Schema of seed files, for editors", openapi.SeedSchema)
 	return cmd
-}
-
-// askDev returns what a node in development answers. Its certificate is its own, and
-// who it is does not matter: see urlOrDev.
-func askDev(ctx context.Context, address string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // nothing is sent
-	defer client.CloseIdleConnections()
-	res, err := client.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(res.Body, 4096))
-	if err == nil && res.StatusCode != http.StatusOK {
-		err = errors.New(res.Status)
-	}
-	return strings.TrimSpace(string(text)), err
 }

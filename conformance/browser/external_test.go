@@ -147,7 +147,7 @@ func TestLinkingAsksForThePassword(t *testing.T) {
 	b.wantText(who.LoginName)
 	b.fill("#password", "not my password")
 	b.submit()
-	b.wantText("The login name or password is not right.")
+	b.wantText("We could not sign you in with this login name and password.")
 	b.password(who)
 	b.arrive(house.app)
 	login.finish(t).wantUser(t, who)

@@ -38,7 +38,7 @@ func TestPasswordLogin(t *testing.T) {
 			}
 			b.fill("#password", "not my password")
 			b.submit()
-			b.wantText("The login name or password is not right.")
+			b.wantText("We could not sign you in with this login name and password.")
 			if title := b.text("title", "text"); !strings.HasPrefix(title, "Error: ") {
 				t.Errorf("a page with a mistake has the title %q", title)
 			}
@@ -155,6 +155,7 @@ func TestLogoutWithoutHint(t *testing.T) {
 	ask := s.app.logoutAddress(url.Values{"client_id": {s.app.config.ClientID}, "post_logout_redirect_uri": {s.app.home}})
 	b.open(ask)
 	b.wantText("Sign out?")
+	b.wantText(who.LoginName)
 	b.picture("signout")
 	b.open(s.app.begin().address)
 	b.arrive(s.app) // nothing was ended by looking

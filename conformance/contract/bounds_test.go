@@ -344,6 +344,9 @@ func jsonNames(m proto.Message, violation *protovalidate.Violation) string {
 	in := m.ProtoReflect().Descriptor()
 	for _, element := range violation.Proto.GetField().GetElements() {
 		name := element.GetFieldName()
+		if in != nil && element.GetFieldNumber() == 0 && in.Oneofs().ByName(protoreflect.Name(name)) != nil {
+			break // no field: the message that lacks its member is named
+		}
 		if in != nil {
 			if field := in.Fields().ByName(protoreflect.Name(name)); field != nil {
 				name, in = field.JSONName(), field.Message()

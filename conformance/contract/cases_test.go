@@ -68,7 +68,11 @@ type noted struct{ transport }
 // call implements transport.
 func (n noted) call(t testing.TB, ctx context.Context, token string, req proto.Message) outcome {
 	t.Helper()
-	return note(operationOf(req), n.transport.call(t, ctx, token, req))
+	got := n.transport.call(t, ctx, token, req)
+	if path, ok := got.namesFields(req.ProtoReflect().Descriptor(), operationOf(req).rule().body); !ok {
+		t.Errorf("%T: a refusal blames %q, which is no field of it: %s", req, path, got)
+	}
+	return note(operationOf(req), got)
 }
 
 // elsewhereTested are operations that a suite which knows only addresses cannot bring to
@@ -116,7 +120,7 @@ var life = []step{
 	{"SetInstanceFeatures", `{"features":{"multitenancyResourcesApi":true,"multitenancySettings":true,"userSchema":true}}`, ""},
 	{"SetBranding", `{"settings":{"primaryColorLight":"#402060","termsLink":"https://x.example/terms","hideProductName":{"value":true}}}`, ""},
 	{"ResolveBranding", `{}`, ""},
-	{"SetLifetimes", `{"settings":{"accessTokenLifetime":"900s","idTokenLifetime":"900s","refreshTokenIdleLifetime":"86400s","refreshTokenLifetime":"604800s","sessionIdleLifetime":"28800s"}}`, ""},
+	{"SetLifetimes", `{"settings":{"accessTokenLifetime":"900s","idTokenLifetime":"900s","refreshTokenIdleLifetime":"86400s","refreshTokenLifetime":"604800s","sessionIdleLifetime":"28800s","sessionLifetime":"43200s"}}`, ""},
 	{"ResolveLifetimes", `{}`, ""},
 	{"SetApplicationSettings", `{"settings":{"rolesNeedTrust":{"value":false}}}`, ""},
 	{"ResolveApplicationSettings", `{}`, ""},

@@ -28,7 +28,7 @@ func wrongJSON() []wrong {
 	}
 	named := func(text string) string { return strings.Replace(good, `"wrong"`, text, 1) }
 	return []wrong{
-		body("no member of a oneof", `{"name":"a","timeout":"1s"}`, "INVALID_FIELD", "targetType"),
+		body("no member of a oneof", `{"name":"a","timeout":"1s"}`, "INVALID_FIELD", "body"),
 		target("two members of a oneof", `"restRequestResponse":{"url":"https://a.example"}`, "ONEOF_CONFLICT", "restRequestResponse"),
 		target("two members of a oneof in the other spelling", `"rest_request_response":{"url":"https://a.example"}`, "ONEOF_CONFLICT", "rest_request_response"),
 		target("two scalar members of a oneof", `"isAsync":true,"interruptOnError":true`, "ONEOF_CONFLICT", "interruptOnError"),
@@ -109,7 +109,7 @@ func wrongJSON() []wrong {
 		list("something behind a list", `[] []`, "MALFORMED_REQUEST", "body"),
 		list("a bracket too many", `[]]`, "MALFORMED_REQUEST", "body"),
 		list("an open list", `[{"inIds":{}}`, "MALFORMED_REQUEST", "body"),
-		list("no member of a filter", `[{}]`, "INVALID_FIELD", "[0].filter"),
+		list("no member of a filter", `[{}]`, "INVALID_FIELD", "[0]"),
 		list("two members of a filter", `[{"name":{"name":"a"},"inIds":{"ids":[]}}]`, "ONEOF_CONFLICT", "[0].inIds"),
 		list("an unknown member of a filter", `[{"inIds":{}},{"state":{}}]`, "UNKNOWN_FIELD", "[1].state"),
 		list("an unknown member below a filter", `[{"name":{"name":"a","ignoreCase":true}}]`, "UNKNOWN_FIELD", "[0].name.ignoreCase"),
@@ -128,7 +128,7 @@ func wrongJSON() []wrong {
 		list("a number in a list of IDs", `[{"inIds":{"ids":[1]}}]`, "WRONG_TYPE", "[0].inIds.ids[0]"),
 
 		execution("an empty execution", `{}`, "INVALID_FIELD", "condition"),
-		execution("no member of a condition", `{"condition":{}}`, "INVALID_FIELD", "condition.conditionType"),
+		execution("no member of a condition", `{"condition":{}}`, "INVALID_FIELD", "condition"),
 		execution("two members of a condition", `{"condition":{"function":"preuserinfo","event":{"all":true}}}`, "ONEOF_CONFLICT", "condition.event"),
 		execution("two members below a condition", `{"condition":{"request":{"all":true,"service":"a"}}}`, "ONEOF_CONFLICT", "condition.request.service"),
 		execution("an unknown member of a condition", `{"condition":{"webhook":{}}}`, "UNKNOWN_FIELD", "condition.webhook"),

@@ -134,7 +134,7 @@ func wrongRequests(target string) []wrong {
 	}
 	const invalid = "INVALID_FIELD"
 	rows := []wrong{
-		{name: "no type", req: changed(func(t *actionv3.Target) { t.TargetType = nil }), reason: invalid, field: "target.targetType"},
+		{name: "no type", req: changed(func(t *actionv3.Target) { t.TargetType = nil }), reason: invalid, field: "target"},
 		{name: "a name of 201", req: changed(func(t *actionv3.Target) { t.Name = long(201) }), reason: invalid, field: "target.name"},
 		{name: "a name of 201 runes", req: changed(func(t *actionv3.Target) { t.Name = strings.Repeat("ü", 201) }), reason: invalid, field: "target.name"},
 		{name: "an empty name", req: changed(func(t *actionv3.Target) { t.Name = "" }), reason: invalid, field: "target.name"},
@@ -174,8 +174,8 @@ func wrongRequests(target string) []wrong {
 		{name: "a limit of 1001", req: &actionv3.SearchTargetsRequest{Query: &object.ListQuery{Limit: 1001}}, reason: invalid, field: "query.limit"},
 		{name: "the largest limit of its type", req: &actionv3.SearchExecutionsRequest{Query: &object.ListQuery{Limit: math.MaxUint32}}, reason: invalid, field: "query.limit"},
 
-		{name: "an empty filter", req: targets(&actionv3.TargetSearchFilter{}), reason: invalid, field: "filters[0].filter"},
-		{name: "an empty filter behind a good one", req: targets(byIDs("a"), &actionv3.TargetSearchFilter{}), reason: invalid, field: "filters[1].filter"},
+		{name: "an empty filter", req: targets(&actionv3.TargetSearchFilter{}), reason: invalid, field: "filters[0]"},
+		{name: "an empty filter behind a good one", req: targets(byIDs("a"), &actionv3.TargetSearchFilter{}), reason: invalid, field: "filters[1]"},
 		{name: "a name filter of 201", req: targets(byName(long(201), 0)), reason: invalid, field: "filters[0].name.name"},
 		{name: "a NUL in a name filter", req: targets(byName("\x00", 0)), reason: "INVALID_TEXT", field: "filters[0].name.name"},
 		{name: "an unknown method of comparison", req: targets(byName("a", 8)), reason: invalid, field: "filters[0].name.method"},
@@ -186,19 +186,19 @@ func wrongRequests(target string) []wrong {
 		{name: "1001 IDs in a filter", req: targets(byIDs(many(1001)...)), reason: invalid, field: "filters[0].inIds.ids"},
 		{name: "101 filters", req: targets(make([]*actionv3.TargetSearchFilter, 101)...), reason: invalid, field: "filters"},
 
-		{name: "an empty execution filter", req: executions(&actionv3.ExecutionSearchFilter{}), reason: invalid, field: "filters[0].filter"},
+		{name: "an empty execution filter", req: executions(&actionv3.ExecutionSearchFilter{}), reason: invalid, field: "filters[0]"},
 		{name: "no type in a filter", req: executions(byType(0)), reason: invalid, field: "filters[0].executionType.type"},
 		{name: "an unknown type in a filter", req: executions(byType(5)), reason: invalid, field: "filters[0].executionType.type"},
 		{name: "an empty target in a filter", req: executions(byTarget("")), reason: invalid, field: "filters[0].target.id"},
 		{name: "a target of 201 in a filter", req: executions(byTarget(long(201))), reason: invalid, field: "filters[0].target.id"},
 		{name: "an empty include in a filter", req: executions(byInclude("")), reason: invalid, field: "filters[0].include.include"},
 		{name: "an include of 201 in a filter", req: executions(byInclude(long(201))), reason: invalid, field: "filters[0].include.include"},
-		{name: "an empty condition in a filter", req: executions(byConditions(&actionv3.Condition{})), reason: invalid, field: "filters[0].inConditions.conditions[0].conditionType"},
+		{name: "an empty condition in a filter", req: executions(byConditions(&actionv3.Condition{})), reason: invalid, field: "filters[0].inConditions.conditions[0]"},
 		{name: "an event of 1001 in a filter", req: executions(byConditions(onEvent(long(1001)))), reason: invalid, field: "filters[0].inConditions.conditions[0].event.event"},
 
 		{name: "no condition", req: put(nil, nil, nil), reason: invalid, field: "execution.condition"},
-		{name: "an empty condition", req: put(&actionv3.Condition{}, nil, nil), reason: invalid, field: "execution.condition.conditionType"},
-		{name: "a request condition of nothing", req: put(condition(&actionv3.RequestExecution{}), nil, nil), reason: invalid, field: "execution.condition.request.condition"},
+		{name: "an empty condition", req: put(&actionv3.Condition{}, nil, nil), reason: invalid, field: "execution.condition"},
+		{name: "a request condition of nothing", req: put(condition(&actionv3.RequestExecution{}), nil, nil), reason: invalid, field: "execution.condition.request"},
 		{name: "all, false", req: put(condition(&actionv3.RequestExecution{Condition: &actionv3.RequestExecution_All{All: false}}), nil, nil), reason: invalid, field: "execution.condition.request.all"},
 		{name: "all responses, false", req: put(&actionv3.Condition{ConditionType: &actionv3.Condition_Response{
 			Response: &actionv3.ResponseExecution{Condition: &actionv3.ResponseExecution_All{All: false}},

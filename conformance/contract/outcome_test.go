@@ -3,6 +3,7 @@ package contract
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"connectrpc.com/connect"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
@@ -55,6 +57,65 @@ func (o outcome) field() string {
 		return violation.GetField()
 	}
 	return ""
+}
+
+// namesFields reports whether each field that a refusal blames is one of the request, as its
+// fields are called in JSON, or of what REST has for its body. It returns the first that is none.
+func (o outcome) namesFields(request protoreflect.MessageDescriptor, body string) (string, bool) {
+	switch o.reason() {
+	case "UNKNOWN_FIELD", "UNKNOWN_PARAMETER", "MALFORMED_REQUEST": // they name what was sent
+		return "", true
+	}
+	for _, violation := range detail[*errdetails.BadRequest](o).GetFieldViolations() {
+		path := violation.GetField()
+		field := request.Fields().ByName(protoreflect.Name(body))
+		switch {
+		case path == "", path == "body" && field != nil, hasField(request, path):
+		case field != nil && field.Message() != nil && hasField(field.Message(), strings.TrimPrefix(trimIndex(path), ".")):
+		case strings.HasPrefix(path, "x-writ-"): // a header
+		default:
+			return path, false
+		}
+	}
+	return "", true
+}
+
+// trimIndex returns a path without the index that it begins with.
+func trimIndex(path string) string {
+	if strings.HasPrefix(path, "[") {
+		_, path, _ = strings.Cut(path, "]")
+	}
+	return path
+}
+
+// hasField reports whether a message has the field that a path leads to. What is in free data
+// has whatever fields it has.
+func hasField(in protoreflect.MessageDescriptor, path string) bool {
+	for path != "" {
+		if in == nil {
+			return false
+		}
+		if strings.HasPrefix(string(in.FullName()), "google.protobuf.") {
+			return true
+		}
+		end := strings.IndexAny(path, ".[")
+		if end < 0 {
+			end = len(path)
+		}
+		name := path[:end]
+		field := in.Fields().ByJSONName(name)
+		if field == nil {
+			field = in.Fields().ByName(protoreflect.Name(name)) // as it was sent
+		}
+		if field == nil {
+			return false
+		}
+		if in, path = field.Message(), path[end:]; field.IsMap() {
+			in = field.MapValue().Message()
+		}
+		path = strings.TrimPrefix(trimIndex(path), ".")
+	}
+	return true
 }
 
 // check fails the test if a refusal has not the shape of the contract, or is one

@@ -142,10 +142,17 @@ func (n *node) end() error {
 	}
 }
 
-// failures returns the log lines that no request may cause (SEC-296).
+// race is how a report of the race detector begins, in a program that was built with it.
+const race = "WARNING: DATA RACE"
+
+// failures returns the log lines that no request may cause (SEC-296), and reports of races.
 func (n *node) failures() error {
 	var err error
-	for line := range strings.Lines(n.log.String()) {
+	text := n.log.String()
+	if _, report, found := strings.Cut(text, race); found {
+		err = fmt.Errorf("the server has a race: %s", report)
+	}
+	for line := range strings.Lines(text) {
 		var entry struct{ Level, Msg string }
 		if json.Unmarshal([]byte(line), &entry) == nil && entry.Level == "ERROR" {
 			err = errors.Join(err, fmt.Errorf("the server logged an error: %s", line))

@@ -34,7 +34,7 @@ func TestWhatTheComposeFileRunsWorksAtTheFirstTryAndAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	volume, writ := t.TempDir(), tool(t, "bin/writ")
-	here := strings.NewReplacer("/secrets", volume, "/etc/writ/seed.yaml", filepath.Join(root, "deploy/compose/seed.yaml"))
+	here := strings.NewReplacer("/secrets", volume, "/transfers", t.TempDir(), "/etc/writ/seed.yaml", filepath.Join(root, "deploy/compose/seed.yaml"))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

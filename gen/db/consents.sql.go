@@ -13,9 +13,8 @@ import (
 
 const appConsent = `-- name: AppConsent :one
 SELECT coalesce(c.roles, '{}')::text[] AS roles, c.creation_date,
-    coalesce((SELECT (s.properties -> 'rolesNeedTrust' ->> 'value')::bool FROM settings s
-        WHERE s.instance_id IN ($1::text, '') AND s.org_id IN ($2::text, '') AND s.subject = 'applications' AND s.properties -> 'rolesNeedTrust' ? 'value'
-        ORDER BY s.org_id = '', s.instance_id = '' LIMIT 1), false)::bool AS roles_need_trust
+    coalesce((SELECT bool_or((s.properties -> 'rolesNeedTrust' ->> 'value')::bool) FROM settings s
+        WHERE s.instance_id IN ($1::text, '') AND s.org_id IN ($2::text, '') AND s.subject = 'applications'), false)::bool AS roles_need_trust
 FROM (SELECT) one
 LEFT JOIN app_consents c ON c.instance_id = $1 AND c.user_id = $3 AND c.app_id = $4
 `
@@ -33,8 +32,9 @@ type AppConsentRow struct {
 	RolesNeedTrust bool       `db:"roles_need_trust"`
 }
 
-// What a user handed over to an application at the resource API, and whether the nearest
-// settings leave roles to applications that are trusted. There is always a row.
+// What a user handed over to an application at the resource API, and whether the
+// settings leave roles to applications that are trusted: what is said above is not loosened below.
+// There is always a row.
 func (q *Queries) AppConsent(ctx context.Context, db DBTX, arg AppConsentParams) (AppConsentRow, error) {
 	row := db.QueryRow(ctx, appConsent,
 		arg.InstanceID,

@@ -149,7 +149,7 @@ func (q *Queries) EndAhead(ctx context.Context, db DBTX, arg EndAheadParams) (bo
 
 const endAttempts = `-- name: EndAttempts :exec
 UPDATE deliveries d SET state = n.state, dead_reason = n.dead_reason, attempts = d.attempts + n.attempts, all_attempts = d.all_attempts + n.attempts,
-    next_attempt = CASE WHEN n.state = 3 THEN n.next_attempt END, change_date = $1::timestamptz
+    next_attempt = CASE WHEN n.state = 3 AND NOT d.is_held THEN n.next_attempt END, is_held = d.is_held AND n.state = 3, change_date = $1::timestamptz
 FROM (SELECT unnest($2::text[]) AS instance_id, unnest($3::text[]) AS id, unnest($4::smallint[]) AS state, unnest($5::smallint[]) AS dead_reason,
     unnest($6::int[]) AS attempts, unnest($7::timestamptz[]) AS next_attempt) n
 WHERE d.instance_id = n.instance_id AND d.id = n.id AND d.state <> 2 AND d.state <> 4
@@ -182,16 +182,19 @@ func (q *Queries) EndAttempts(ctx context.Context, db DBTX, arg EndAttemptsParam
 
 const endFollowing = `-- name: EndFollowing :many
 WITH RECURSIVE ended AS (
-    SELECT d.instance_id, d.id, d.is_followed, h.state AS came_to FROM (SELECT unnest($2::text[]) AS instance_id, unnest($3::text[]) AS id) n
-        JOIN deliveries h ON h.instance_id = n.instance_id AND h.id = n.id AND h.state <> 1 AND h.state <> 3
-        JOIN deliveries d ON d.instance_id = h.instance_id AND d.follows = h.id AND d.is_held
+    SELECT d.instance_id, d.id, d.is_followed, h.came_to FROM (
+            SELECT n.instance_id, n.id, coalesce((SELECT o.state FROM deliveries o WHERE o.instance_id = n.instance_id AND o.id = n.id), 2) AS came_to
+            FROM (SELECT unnest($2::text[]) AS instance_id, unnest($3::text[]) AS id) n) h
+        JOIN deliveries d ON d.instance_id = h.instance_id AND d.follows = h.id AND d.is_held AND d.state <> 2 AND d.state <> 4
+    WHERE h.came_to <> 1 AND h.came_to <> 3
     UNION ALL
     SELECT d.instance_id, d.id, d.is_followed, e.came_to FROM ended e
-        JOIN deliveries d ON d.instance_id = e.instance_id AND d.follows = e.id AND d.is_held
+        JOIN deliveries d ON d.instance_id = e.instance_id AND d.follows = e.id AND d.is_held AND d.state <> 2 AND d.state <> 4
     WHERE e.came_to = 4 AND e.is_followed
 )
 UPDATE deliveries d SET is_held = false, change_date = $1::timestamptz, queued_date = CASE WHEN e.came_to = 2 THEN $1::timestamptz ELSE d.queued_date END,
-    state = CASE WHEN e.came_to = 4 THEN 4 ELSE d.state END, dead_reason = CASE WHEN e.came_to = 4 THEN 5 ELSE d.dead_reason END
+    state = CASE WHEN e.came_to = 4 THEN 4 ELSE d.state END, dead_reason = CASE WHEN e.came_to = 4 THEN 5 ELSE d.dead_reason END,
+    next_attempt = CASE WHEN e.came_to <> 4 THEN d.next_attempt END
 FROM ended e WHERE d.instance_id = e.instance_id AND d.id = e.id
 RETURNING d.instance_id, d.target, d.object_type, d.object_id
 `
@@ -209,8 +212,9 @@ type EndFollowingRow struct {
 	ObjectID   string `db:"object_id"`
 }
 
-// Lets go what follows deliveries that reached their targets, and gives up what follows those
-// that were given up, with all that follows it. Their queues are locked.
+// Lets go what follows deliveries that reached their targets, or are forgotten, and gives up
+// what follows those that were given up, with all that follows it. Their queues are locked. What was replayed
+// while a call of it was under way may have ended meanwhile, and stays as it is.
 func (q *Queries) EndFollowing(ctx context.Context, db DBTX, arg EndFollowingParams) ([]EndFollowingRow, error) {
 	rows, err := db.Query(ctx, endFollowing, arg.Now, arg.InstanceIds, arg.Ids)
 	if err != nil {
@@ -314,38 +318,6 @@ func (q *Queries) ExistingTargets(ctx context.Context, db DBTX, arg ExistingTarg
 	return items, nil
 }
 
-const followingEnded = `-- name: FollowingEnded :many
-SELECT h.instance_id, h.id FROM deliveries d JOIN deliveries h ON h.instance_id = d.instance_id AND h.id = d.follows
-WHERE d.is_held AND h.state <> 1 AND h.state <> 3 LIMIT $1::int
-`
-
-type FollowingEndedRow struct {
-	InstanceID string `db:"instance_id"`
-	ID         string `db:"id"`
-}
-
-// What ended while others that follow it are held nevertheless: a target that is gone ended it,
-// or a node of the release before.
-func (q *Queries) FollowingEnded(ctx context.Context, db DBTX, batch int32) ([]FollowingEndedRow, error) {
-	rows, err := db.Query(ctx, followingEnded, batch)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []FollowingEndedRow{}
-	for rows.Next() {
-		var i FollowingEndedRow
-		if err := rows.Scan(&i.InstanceID, &i.ID); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const followingQueues = `-- name: FollowingQueues :many
 WITH RECURSIVE later AS (
     SELECT d.instance_id, d.id, d.target, d.is_followed FROM (SELECT unnest($1::text[]) AS instance_id, unnest($2::text[]) AS id) n
@@ -392,7 +364,7 @@ const freeLanes = `-- name: FreeLanes :many
 SELECT l.nr::int AS nr FROM (SELECT unnest($1::text[]) AS instance_id, unnest($2::text[]) AS target, unnest($3::text[]) AS object_type,
     unnest($4::text[]) AS object_id, unnest($5::int[]) AS nr) l
 WHERE NOT EXISTS (SELECT FROM deliveries d
-    WHERE d.instance_id = l.instance_id AND d.target = l.target AND d.object_type = l.object_type AND d.object_id = l.object_id AND d.state IN (1, 3))
+    WHERE d.instance_id = l.instance_id AND d.target = l.target AND d.object_type = l.object_type AND d.object_id = l.object_id AND d.state IN (1, 3) AND NOT d.is_held)
 `
 
 type FreeLanesParams struct {
@@ -403,7 +375,7 @@ type FreeLanesParams struct {
 	Nrs         []int32  `db:"nrs"`
 }
 
-// Of which objects the targets have nothing still to get.
+// Of which objects the targets have nothing still to get but what is held.
 func (q *Queries) FreeLanes(ctx context.Context, db DBTX, arg FreeLanesParams) ([]int32, error) {
 	rows, err := db.Query(ctx, freeLanes,
 		arg.InstanceIds,
@@ -471,6 +443,52 @@ func (q *Queries) HearingInstances(ctx context.Context, db DBTX) ([]string, erro
 			return nil, err
 		}
 		items = append(items, instance_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const heldDeliveries = `-- name: HeldDeliveries :many
+SELECT d.instance_id, d.id, d.follows::text AS follows,
+    EXISTS (SELECT FROM deliveries h WHERE h.instance_id = d.instance_id AND h.id = d.follows AND h.state <> 2 AND h.state <> 4)::bool AS waits
+FROM deliveries d WHERE d.is_held AND (d.instance_id, d.id) > ($1::text, $2::text)
+ORDER BY d.instance_id, d.id LIMIT $3::int
+`
+
+type HeldDeliveriesParams struct {
+	AfterInstanceID string `db:"after_instance_id"`
+	AfterID         string `db:"after_id"`
+	Batch           int32  `db:"batch"`
+}
+
+type HeldDeliveriesRow struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+	Follows    string `db:"follows"`
+	Waits      bool   `db:"waits"`
+}
+
+// Some of what is held, from a place on, and whether what it follows is still to be sent.
+func (q *Queries) HeldDeliveries(ctx context.Context, db DBTX, arg HeldDeliveriesParams) ([]HeldDeliveriesRow, error) {
+	rows, err := db.Query(ctx, heldDeliveries, arg.AfterInstanceID, arg.AfterID, arg.Batch)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []HeldDeliveriesRow{}
+	for rows.Next() {
+		var i HeldDeliveriesRow
+		if err := rows.Scan(
+			&i.InstanceID,
+			&i.ID,
+			&i.Follows,
+			&i.Waits,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -1075,8 +1093,8 @@ func (q *Queries) RenewDeliveryLeases(ctx context.Context, db DBTX, arg RenewDel
 const replayDeliveries = `-- name: ReplayDeliveries :execrows
 UPDATE deliveries d SET state = 1, dead_reason = 0, attempts = 0, queued_date = $1::timestamptz, change_date = $1::timestamptz, is_held = n.is_held,
     next_attempt = CASE WHEN d.state = 3 AND NOT n.is_held THEN $1::timestamptz END
-FROM (SELECT o.id, o.follows IS NOT NULL AND (o.follows = ANY ($3::text[]) OR EXISTS (
-        SELECT FROM deliveries h WHERE h.instance_id = o.instance_id AND h.id = o.follows AND h.state <> 2 AND h.state <> 4)) AS is_held
+FROM (SELECT o.id, o.follows IS NOT NULL AND EXISTS (
+        SELECT FROM deliveries h WHERE h.instance_id = o.instance_id AND h.id = o.follows AND (h.state <> 2 AND h.state <> 4 OR h.id = ANY ($3::text[]))) AS is_held
     FROM deliveries o WHERE o.instance_id = $2 AND o.id = ANY ($3::text[]) AND o.state <> 1) n
 WHERE d.instance_id = $2 AND d.id = n.id
 `

@@ -25,7 +25,7 @@ func (q *Queries) ClearPrimaryDomain(ctx context.Context, db DBTX, arg ClearPrim
 }
 
 const lockUsersOfDomain = `-- name: LockUsersOfDomain :many
-SELECT u.id, u.org_id::text AS org_id, u.display_name, u.preferred_language, (CASE WHEN u.is_email_verified THEN u.email ELSE '' END)::text AS verified_email,
+SELECT u.id, u.org_id::text AS org_id, u.display_name, u.preferred_language, (CASE WHEN u.is_email_verified THEN u.email ELSE '' END)::text AS verified_email, u.is_email_proven,
     coalesce((SELECT '@' || d.domain FROM domains d WHERE d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary), '')::text AS login_suffix
 FROM users u
 WHERE u.instance_id = $1 AND u.org_id <> $2 AND u.username_folded LIKE ('%' || $3::text)
@@ -44,6 +44,7 @@ type LockUsersOfDomainRow struct {
 	DisplayName       string `db:"display_name"`
 	PreferredLanguage string `db:"preferred_language"`
 	VerifiedEmail     string `db:"verified_email"`
+	IsEmailProven     bool   `db:"is_email_proven"`
 	LoginSuffix       string `db:"login_suffix"`
 }
 
@@ -64,6 +65,7 @@ func (q *Queries) LockUsersOfDomain(ctx context.Context, db DBTX, arg LockUsersO
 			&i.DisplayName,
 			&i.PreferredLanguage,
 			&i.VerifiedEmail,
+			&i.IsEmailProven,
 			&i.LoginSuffix,
 		); err != nil {
 			return nil, err

@@ -31,6 +31,23 @@ func (q *Queries) HoldProject(ctx context.Context, db DBTX, arg HoldProjectParam
 	return id, err
 }
 
+const isServiceUser = `-- name: IsServiceUser :one
+SELECT EXISTS (SELECT FROM users WHERE instance_id = $1 AND id = $2 AND user_type = 2)::bool
+`
+
+type IsServiceUserParams struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+}
+
+// Whether a user is no person.
+func (q *Queries) IsServiceUser(ctx context.Context, db DBTX, arg IsServiceUserParams) (bool, error) {
+	row := db.QueryRow(ctx, isServiceUser, arg.InstanceID, arg.ID)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const lockProject = `-- name: LockProject :one
 SELECT id FROM projects WHERE instance_id = $1 AND id = $2 FOR NO KEY UPDATE
 `

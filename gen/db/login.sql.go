@@ -153,7 +153,7 @@ func (q *Queries) BrowserSessions(ctx context.Context, db DBTX, arg BrowserSessi
 }
 
 const codeUser = `-- name: CodeUser :one
-SELECT u.id, u.org_id::text AS org_id, u.state, u.email, u.is_email_verified, u.display_name, u.preferred_language, coalesce(u.password_hash, '')::text AS password_hash,
+SELECT u.id, u.org_id::text AS org_id, u.state, u.email, u.is_email_verified, u.is_email_proven, u.display_name, u.preferred_language, coalesce(u.password_hash, '')::text AS password_hash,
     (u.username || coalesce('@' || d.domain, ''))::text AS login_name,
     EXISTS (SELECT FROM registrations r WHERE r.instance_id = u.instance_id AND r.user_id = u.id) AS is_registering
 FROM users u LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
@@ -171,6 +171,7 @@ type CodeUserRow struct {
 	State             userv3.UserState `db:"state"`
 	Email             string           `db:"email"`
 	IsEmailVerified   bool             `db:"is_email_verified"`
+	IsEmailProven     bool             `db:"is_email_proven"`
 	DisplayName       string           `db:"display_name"`
 	PreferredLanguage string           `db:"preferred_language"`
 	PasswordHash      string           `db:"password_hash"`
@@ -188,6 +189,7 @@ func (q *Queries) CodeUser(ctx context.Context, db DBTX, arg CodeUserParams) (Co
 		&i.State,
 		&i.Email,
 		&i.IsEmailVerified,
+		&i.IsEmailProven,
 		&i.DisplayName,
 		&i.PreferredLanguage,
 		&i.PasswordHash,
@@ -278,7 +280,7 @@ func (q *Queries) HoldGeneration(ctx context.Context, db DBTX, arg HoldGeneratio
 
 const loginCandidates = `-- name: LoginCandidates :many
 SELECT named.rank::int AS rank, u.id, u.org_id::text AS org_id, u.display_name, u.preferred_language,
-    u.email, u.is_email_verified, u.generation, coalesce(u.password_hash, '')::text AS password_hash, (u.username || coalesce('@' || d.domain, ''))::text AS login_name
+    u.email, u.is_email_verified, u.is_email_proven, u.generation, coalesce(u.password_hash, '')::text AS password_hash, (u.username || coalesce('@' || d.domain, ''))::text AS login_name
 FROM (
     SELECT 1 AS rank, n.id FROM users n WHERE n.instance_id = $1 AND n.username_folded = $2::text AND n.org_id = (
         SELECT dn.org_id FROM domains dn WHERE dn.instance_id = $1 AND dn.domain = $3::text AND dn.org_id IS NOT NULL AND dn.is_verified)
@@ -318,6 +320,7 @@ type LoginCandidatesRow struct {
 	PreferredLanguage string `db:"preferred_language"`
 	Email             string `db:"email"`
 	IsEmailVerified   bool   `db:"is_email_verified"`
+	IsEmailProven     bool   `db:"is_email_proven"`
 	Generation        int32  `db:"generation"`
 	PasswordHash      string `db:"password_hash"`
 	LoginName         string `db:"login_name"`
@@ -353,6 +356,7 @@ func (q *Queries) LoginCandidates(ctx context.Context, db DBTX, arg LoginCandida
 			&i.PreferredLanguage,
 			&i.Email,
 			&i.IsEmailVerified,
+			&i.IsEmailProven,
 			&i.Generation,
 			&i.PasswordHash,
 			&i.LoginName,
@@ -437,6 +441,8 @@ func (q *Queries) NextGeneration(ctx context.Context, db DBTX, arg NextGeneratio
 }
 
 const putUserCode = `-- name: PutUserCode :exec
+WITH ended AS (
+    DELETE FROM user_codes WHERE instance_id = $1 AND user_id = $2 AND purpose = $3 AND browser <> $4 AND expiration_date < $9::timestamptz)
 INSERT INTO user_codes (instance_id, user_id, purpose, browser, address, salt, hash, attempts, expiration_date)
 VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8)
 ON CONFLICT ON CONSTRAINT user_codes_pkey DO UPDATE
@@ -452,9 +458,11 @@ type PutUserCodeParams struct {
 	Salt           []byte    `db:"salt"`
 	Hash           []byte    `db:"hash"`
 	ExpirationDate time.Time `db:"expiration_date"`
+	Now            time.Time `db:"now"`
 }
 
-// A newer code voids the one before, of the same browser.
+// A newer code voids the one before, of the same browser. Those of others stay, until they
+// have ended.
 func (q *Queries) PutUserCode(ctx context.Context, db DBTX, arg PutUserCodeParams) error {
 	_, err := db.Exec(ctx, putUserCode,
 		arg.InstanceID,
@@ -465,6 +473,7 @@ func (q *Queries) PutUserCode(ctx context.Context, db DBTX, arg PutUserCodeParam
 		arg.Salt,
 		arg.Hash,
 		arg.ExpirationDate,
+		arg.Now,
 	)
 	return err
 }
@@ -495,32 +504,53 @@ func (q *Queries) RecentMessagesOf(ctx context.Context, db DBTX, arg RecentMessa
 
 const recentMessagesTo = `-- name: RecentMessagesTo :one
 SELECT count(*) FROM messages WHERE instance_id = $1 AND creation_date > $2::timestamptz AND lower(recipient) = lower($3::text)
+    AND ($4::text = '' OR template = $4) AND ($5::text = '' OR user_id = $5)
 `
 
 type RecentMessagesToParams struct {
 	InstanceID string    `db:"instance_id"`
 	Since      time.Time `db:"since"`
 	Recipient  string    `db:"recipient"`
+	Template   string    `db:"template"`
+	UserID     string    `db:"user_id"`
 }
 
-// How many messages an address got, whomever they were for and however it was
-// spelt.
+// How many messages an address got, however it was spelt: of one kind or of all, one
+// user or whomever.
 func (q *Queries) RecentMessagesTo(ctx context.Context, db DBTX, arg RecentMessagesToParams) (int64, error) {
-	row := db.QueryRow(ctx, recentMessagesTo, arg.InstanceID, arg.Since, arg.Recipient)
+	row := db.QueryRow(ctx, recentMessagesTo,
+		arg.InstanceID,
+		arg.Since,
+		arg.Recipient,
+		arg.Template,
+		arg.UserID,
+	)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
 }
 
 const registrations = `-- name: Registrations :many
-SELECT u.id, u.org_id::text AS org_id FROM users u JOIN registrations r ON r.instance_id = u.instance_id AND r.user_id = u.id
-WHERE u.instance_id = $1 AND u.email_folded = $2
-ORDER BY u.id FOR UPDATE
+SELECT u.id, u.org_id::text AS org_id
+FROM (
+    SELECT n.id FROM users n WHERE n.instance_id = $1 AND n.email_folded = $2 AND NOT EXISTS (
+        SELECT FROM user_codes c WHERE c.instance_id = n.instance_id AND c.user_id = n.id AND c.purpose = 1
+            AND c.expiration_date > $3::timestamptz AND c.browser <> $4::text)
+    UNION SELECT $5::text
+) named
+JOIN users u ON u.instance_id = $1 AND u.id = named.id
+JOIN registrations r ON r.instance_id = u.instance_id AND r.user_id = u.id
+WHERE u.id <> $6
+ORDER BY u.id FOR UPDATE OF u, r
 `
 
 type RegistrationsParams struct {
-	InstanceID  string `db:"instance_id"`
-	EmailFolded string `db:"email_folded"`
+	InstanceID  string    `db:"instance_id"`
+	EmailFolded string    `db:"email_folded"`
+	Ended       time.Time `db:"ended"`
+	Browser     string    `db:"browser"`
+	Replaced    string    `db:"replaced"`
+	Kept        string    `db:"kept"`
 }
 
 type RegistrationsRow struct {
@@ -528,11 +558,19 @@ type RegistrationsRow struct {
 	OrgID string `db:"org_id"`
 }
 
-// Those who registered with an address and have not verified it, locked until the
-// transaction ends. Both rows are locked, so that whose registration has ended meanwhile
+// Those who registered with an address and have not verified it, in a browser or with no
+// code that ends after a time, and one that is named, but for one who stays. They are locked until
+// the transaction ends. Both rows are locked, so that whose registration has ended meanwhile
 // is not among them.
 func (q *Queries) Registrations(ctx context.Context, db DBTX, arg RegistrationsParams) ([]RegistrationsRow, error) {
-	rows, err := db.Query(ctx, registrations, arg.InstanceID, arg.EmailFolded)
+	rows, err := db.Query(ctx, registrations,
+		arg.InstanceID,
+		arg.EmailFolded,
+		arg.Ended,
+		arg.Browser,
+		arg.Replaced,
+		arg.Kept,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -569,8 +607,8 @@ func (q *Queries) ReleaseUsername(ctx context.Context, db DBTX, arg ReleaseUsern
 
 const tryUserCode = `-- name: TryUserCode :one
 UPDATE user_codes SET attempts = attempts + 1
-WHERE instance_id = $1 AND user_id = $2 AND purpose = $3 AND browser = $4 AND expiration_date > $5::timestamptz AND attempts < $6::int
-RETURNING address, salt, hash
+WHERE instance_id = $1 AND user_id = $2 AND purpose = $3 AND browser IN ($4, '') AND expiration_date > $5::timestamptz AND attempts < $6::int
+RETURNING browser, address, salt, hash
 `
 
 type TryUserCodeParams struct {
@@ -583,13 +621,15 @@ type TryUserCodeParams struct {
 }
 
 type TryUserCodeRow struct {
+	Browser string `db:"browser"`
 	Address string `db:"address"`
 	Salt    []byte `db:"salt"`
 	Hash    []byte `db:"hash"`
 }
 
 // Counts an attempt before anybody learns whether it was right, so that parallel
-// ones cannot be more than there may be (REL-027).
+// ones cannot be more than there may be (REL-027). Nodes of the release before name no browser
+// that is not known.
 func (q *Queries) TryUserCode(ctx context.Context, db DBTX, arg TryUserCodeParams) (TryUserCodeRow, error) {
 	row := db.QueryRow(ctx, tryUserCode,
 		arg.InstanceID,
@@ -600,7 +640,12 @@ func (q *Queries) TryUserCode(ctx context.Context, db DBTX, arg TryUserCodeParam
 		arg.AttemptsLimit,
 	)
 	var i TryUserCodeRow
-	err := row.Scan(&i.Address, &i.Salt, &i.Hash)
+	err := row.Scan(
+		&i.Browser,
+		&i.Address,
+		&i.Salt,
+		&i.Hash,
+	)
 	return i, err
 }
 

@@ -166,29 +166,6 @@ func (q *Queries) QueueMessage(ctx context.Context, db DBTX, arg QueueMessagePar
 	return err
 }
 
-const recentMessages = `-- name: RecentMessages :one
-SELECT count(*) FROM messages WHERE instance_id = $1 AND user_id = $2 AND recipient = $3 AND creation_date > $4::timestamptz
-`
-
-type RecentMessagesParams struct {
-	InstanceID string    `db:"instance_id"`
-	UserID     string    `db:"user_id"`
-	Recipient  string    `db:"recipient"`
-	Since      time.Time `db:"since"`
-}
-
-func (q *Queries) RecentMessages(ctx context.Context, db DBTX, arg RecentMessagesParams) (int64, error) {
-	row := db.QueryRow(ctx, recentMessages,
-		arg.InstanceID,
-		arg.UserID,
-		arg.Recipient,
-		arg.Since,
-	)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
 const sweepMessages = `-- name: SweepMessages :execrows
 DELETE FROM messages d WHERE (d.instance_id, d.id) IN (
     SELECT m.instance_id, m.id FROM messages m WHERE m.creation_date < $1::timestamptz AND m.change_date < $1::timestamptz AND m.state <> 1

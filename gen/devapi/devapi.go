@@ -208,11 +208,17 @@ type Snapshot struct {
 
 // World The content of a ready file, and the ID.
 type World struct {
-	Addr                 string                 `json:"addr"`
-	Id                   string                 `json:"id"`
-	InstanceId           string                 `json:"instance_id"`
-	Issuer               string                 `json:"issuer"`
-	OrgId                string                 `json:"org_id"`
+	Addr string `json:"addr"`
+
+	// CaFile With TLS, the file with the certificate that clients have to trust.
+	CaFile     *string `json:"ca_file,omitempty"`
+	Id         string  `json:"id"`
+	InstanceId string  `json:"instance_id"`
+	Issuer     string  `json:"issuer"`
+	OrgId      string  `json:"org_id"`
+
+	// Ttl How long nobody has to call it until it goes, as a Go duration.
+	Ttl                  *string                `json:"ttl,omitempty"`
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
@@ -227,7 +233,7 @@ type WorldRequest struct {
 	// Seed A seed file, YAML; that of writ dev when there is none. Such a world is made when it is asked for, the others beforehand.
 	Seed *string `json:"seed,omitempty"`
 
-	// Ttl How long nobody has to call it until it goes, as a Go duration; 10m when there is none.
+	// Ttl How long nobody has to call it until it goes, as a Go duration, 24h at most; 10m when there is none, 24h while it is held.
 	Ttl *string `json:"ttl,omitempty"`
 }
 
@@ -297,6 +303,14 @@ func (a *World) UnmarshalJSON(b []byte) error {
 		delete(object, "addr")
 	}
 
+	if raw, found := object["ca_file"]; found {
+		err = json.Unmarshal(raw, &a.CaFile)
+		if err != nil {
+			return fmt.Errorf("error reading 'ca_file': %w", err)
+		}
+		delete(object, "ca_file")
+	}
+
 	if raw, found := object["id"]; found {
 		err = json.Unmarshal(raw, &a.Id)
 		if err != nil {
@@ -329,6 +343,14 @@ func (a *World) UnmarshalJSON(b []byte) error {
 		delete(object, "org_id")
 	}
 
+	if raw, found := object["ttl"]; found {
+		err = json.Unmarshal(raw, &a.Ttl)
+		if err != nil {
+			return fmt.Errorf("error reading 'ttl': %w", err)
+		}
+		delete(object, "ttl")
+	}
+
 	if len(object) != 0 {
 		a.AdditionalProperties = make(map[string]interface{})
 		for fieldName, fieldBuf := range object {
@@ -353,6 +375,13 @@ func (a World) MarshalJSON() ([]byte, error) {
 		return nil, fmt.Errorf("error marshaling 'addr': %w", err)
 	}
 
+	if a.CaFile != nil {
+		object["ca_file"], err = json.Marshal(a.CaFile)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'ca_file': %w", err)
+		}
+	}
+
 	object["id"], err = json.Marshal(a.Id)
 	if err != nil {
 		return nil, fmt.Errorf("error marshaling 'id': %w", err)
@@ -371,6 +400,13 @@ func (a World) MarshalJSON() ([]byte, error) {
 	object["org_id"], err = json.Marshal(a.OrgId)
 	if err != nil {
 		return nil, fmt.Errorf("error marshaling 'org_id': %w", err)
+	}
+
+	if a.Ttl != nil {
+		object["ttl"], err = json.Marshal(a.Ttl)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'ttl': %w", err)
+		}
 	}
 
 	for fieldName, field := range a.AdditionalProperties {
@@ -892,64 +928,66 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"zFt7c9s4kv8qKN5WXeaKluRkMrUj/+WzncR1zsZrO5W6S7IOTLRIjEGAA4CSNSl/96vGQ6IkUJYn9tTO",
-	"Hx6KxKPR7/418j0rVN0oCdKabPw9a6imNVjQ7tcnpQU7PcZHBqbQvLFcyWycXVVATo+JmhBbAZnhsEGW",
-	"Zxy/NdRWWZ5JWkM2zjjL8kzD7y3XwLKx1S3kmSkqqCkuW9O7M5ClrbLxLz/nmZ03OMlYzWWZ3d/f41zT",
-	"KGnAEXQkVHGLD4WSFqTFR9o0ghcUKRv+ZpC8750N/qZhko2z/xguzzn0X83QrXZpqQW/1eoZP1XUuuMV",
-	"OIyYSs0MkWo2yO7z7AImrcEDPREpbj0qeunghsy0kmVOuER+MzPIcGiYv+DNUUVlCY4WxjiuQMW5Vg1o",
-	"y5GFEyoM9O1AbwxIS4ylc4PibDoTccEplQVsKsN7NQVDuM0JNYSSt4qwVjsmjMmvI5OT/erVqM7J3usa",
-	"V90u8jybaPUHyM1tLq1q/DZKEwEWn4luJVGSTLSqyawCDfiSO+rDwjdKCaAy86oENkE/vXX0O2FbXkPU",
-	"65oWFZdAaEm5zMkNTJQG90WDcRxjSkJ6r4d24sZthZMnStfUZuOMUQt7+DbbtITFG3XzGxQWt+ioL1ru",
-	"irCWTNwkTaqZG7LDtnmmJpPkUd4gx3sYNkjSv3QCnx0Ji7UXIv+aOOQxTN+DMbRMHLJQLKGOC7ttDWgy",
-	"U61gBJcdpI5XaHCaehy4uBtTOOtwtvNaGosmcpr+fMtl+oOgsmzDCTc+aih4w4OD2fhqovhBtjVy9p8f",
-	"Tz6eHGd5dnnyj6ssz94cnp6dHHdY25nbei6n1rVQNyIsnfh4l56FHE8efk38Lih0uLWYGZjU2b/LgA6n",
-	"AhGRAWuCTCnSG9oKu6lDDASdJw/DtGrSBgR3DZ7k+hbm6QECJgmTeadmpKZyTpAVYLwDM5YLQQolC9Cy",
-	"67e4tFCCxuVqsJViPdph9fyaTizozvfOXK3aHiki51qTmrUmLb9EOFUvay/8oR4MPesm3MrAqokX0H7+",
-	"ENtCEOE1avz+yP2XZzWX4U2KhQsxr/kKyq0hRhGhZEkmXJtEFEPvRi2plbHkl5HZJYZF3Vnd7UgoA8bn",
-	"FEpKKNzqM24r1VpCJaHSzEAPyHs8biFQ6Q0xIBmh8fQ+GOEaktzM8f+1ATEFkxM+8cEPqT+5wii5vhOe",
-	"TBIlGOmNW2u6vRaCeSkNmYV0wfBSAiOTsFEkEM9DKLkFpM6PlMoST7R7bcBzWUnwQypqSNg4TdXSAlYJ",
-	"OhQCw75bGmM/buVPFv3h2xP0gu9ODtEnnn+4xF/nH93fw6ujd1meHZ+cnVydJD3kmnWtMQMKJZnJFwyo",
-	"gDLQ5AIn7R3iJB8XqY2C7Sru33/5eUVtR/k26107NsEkO0ZdDRPQIAvIiWmLCjk71GBUqwsww+krKpqK",
-	"Di3VJVgz/M7ZvUuhhg0tbmkJg0vQU17A8L1j8pp6OyIbai1o3Plfw8//Il//62+pqLh0KGvUusMbrxgu",
-	"8/EjV9jx+tdfO8xwu+7kllL+6EyVXPpdt6QHVt2CJCBZo7iMIjI+u1Q+iXc/KluLkFviND+OlAoMGiBF",
-	"8dfkBf69bpSxPyUy56IAY67dhklX7HXfXHOZduJIQjrjYFtWjafoCRwTDabaMt0UqumJ/zjn2r/+vkum",
-	"6gTy5wIEbW2lNP8D0kXox4uzaAZxpPfZ0RvZKO4brWYuIaTOpVpi1Zqq/z3GkfhiP5UwipiLbRLjv4XC",
-	"GN35shzMozvGshg/o+8LLlEDZXMy4QIG5C2fQqxxFkdPmeQDZK7W8Wl+f19bdJQKZKtJf6vR0SLxZivb",
-	"l55IYmaDpykE5XW0+S4Zr0cJjdHAuIbCXreap5ntgjXRUHJjQYMLaT2xoHPMl+ljOl1PuC7VgOSsuyzV",
-	"sFiXW6gTfHxQODW9O/VT9zvUUK3pPGbR/X5r3ilpxoQSgbbl1Con1NU8XsW000DGNBjzaAVac7WOopSn",
-	"jbBFIkKVSpUCBropBpfO3buQH4pnF5vI4flpdLsH5MNha6v/NETNJAGtlQ4+l3Z8tJr4YcRQzohUm642",
-	"loSbPtStmXRn9bK+3MGXXUramEo91o+ZzrS17PExklgsk5KGg+v66fLYW8JteQDLOa2OM8oJlcwJ7PQ4",
-	"hQYx3ROSttbG133fjWkhvaLSZXpWsqr06+SewNV9F0v1Mu9PFjERlXwQbAzwHIZ0JRL57P8ANKabZqAD",
-	"Gi9BVp92RHfUze2ZAtOHREEqcyb4Pgj6fw/fnx34UKkmZKa5JQymKW9KLp1fD9RwQ2rKgtsNtYe59TVB",
-	"7ihUON0E6Kyicj29XJRvm0mGFekS2pVqUt0oNneFg1WkoELg/q203D0gmzYLuQOyP6ofjhEpIHpDYe6d",
-	"Tk9Uqi7QU2CYG36LnPxGWomlQUwAQvB07PMQo5JiTl5gxiYqrDPR9IRSzQ0tbqMXB5N/kd4mlXFJxN4e",
-	"g+le5bJO8g8VUtquFA5IQ0u/n/KhW/OSS+PimPYgtlMbbgUe7ximIFRTe7hlCtr4Q+0PRoORM8YGJG14",
-	"Ns5eDUaDV5krDipnBsNrBtPhwhhKDxuioTjun7JsnL0F6zH8NWD/5WjUZ0CLcd6EfFYyiWjO9hkRpndQ",
-	"ORSt5naejT9/zTPT1jXV8x6c37GElgbdSpclXzG1UiZxsPdqCsuTOS/y34rNd2gQwB2tGwErEHvmIPPs",
-	"Pn9MJyM6l1W/iF7//t+H265ZkBPjwHylicPkzZL/ORrOrOJFRWAKem4rLssADmwRy30e1U8DA2k5FWar",
-	"Ei6Hnft+VYpBHclZuLPDRlC+1tRJdKw2IyyayODJWRlXXuIAy9DtOei8CrfGQ+H4fRcWMmrpDTWwjX/H",
-	"cczzMu7jxdnz8K1TNzaaT6kFcq6MLTVc/vMME2mjiltwqBVW+MJ7b4yPKywFiSXWDjx15EfAGTyms8rU",
-	"IwFUv/HDNpj6c7IGWilHnppLb5TDiwiGVk/9NqeY1JMzbmzfiUaPap0uKq1tTtAj/PfrBVVas/yR8liD",
-	"K40S5jIYjquzkLdWcwyQz6GCnoKAD2oInQDWwi7BZ/VAH6agyburq/Ph/mCfvLg4ubzKSXlxfrQ3g5uc",
-	"HPk0MffF008D8mFCDHpXGkXrMEzaAU1ifR0RXNbCF+nAejMg6DExpxNqRpx6ezXEFWMnw2cVq+pwyJgX",
-	"0Q9EyNAveLmARrOhoq2thtOXQw9lLXHI16NXOwfQlRbGThF0/8l6/0FvN/X0NLL+6RXwXajFJdzZZT/K",
-	"V4DIWFIqf+FgB9/mEAjXWUsqJ1YaxoQ+yqIvG0sHaggPfpgaM1OakYoycgOYpM8bYL4MpXIVaPoio65i",
-	"tutqJWAeYeY2NEYWuEEwMpdPuLKhNWDGvo9xu6i4HFkepfsiA5Tn7hX4mwEalmPrxQd87ynkxqESA/IJ",
-	"iQjzO5UcN4sCy+2wCj8fhLZJhPxCNbWEnRfwpQN/bsBhmJs25pDWN0qv5vF/3twC2pnN4CZbwmSfAzDm",
-	"UQHMOHw3X3AJ1x7txhrbA1kZFbyA3XPZFbB492T2SUyx2znoCRxObr5NsCmd0lXhT22svu1Gg+F0OoZx",
-	"3x2MNIBc/UkxBuvO3Pdx/CqW/HkzDcFa1CpfzoZKFZkj2/rGU+Zuhf3egp4vr4V1m/r9OWG+fbfW9G+A",
-	"3zzm07/8178iK+lcYNkxNYmiyoOHnqGbc+H4eRKRsEPVSoZONG6PbEYumjx27oBjfGc71WEBJxhErvUW",
-	"Esvpx6poFw7rB8SSQGo2mczCZs/BUncxLC7/IKcclLbdLj/5IX+FunoMeUdN9aQHpE+wZ9ZTv9uyD/P4",
-	"PPnUXzXA8k3NJImFbk5uYW7yCEBweaPuctJBElyAD0UQObUBhUWj8JcHcg8qelDyi8Q9CioEMAzj7nqA",
-	"FUsrWu1NuiyIW/KiUoL9FLIdnzkIahcXKiKUuBnyjzRQC15uPxTqA27nrvtlL0ev9vdG+3uv9q/2X45H",
-	"o/Fo9H+dG6c7qVEniD9n/hxUdlNF36kZOjENtKji/dRVoCSow9Prq7/pSSXhRqEYGXGNCCFiN1gSShql",
-	"XT4Y9HFnX+HucGzDEo7d+6VKPIQl+EKjfBYc4UQyExsGB0QqD+hxQwRMwukfDSy8BdtzuNHza9Whu7fn",
-	"71LFuiP0P/Al2vMz1GtdVabLG/e9/m81Z0sRsBwyjPf877+mNA1JtUrD+r8PeMy6fbD5hV/6h73Xsr2a",
-	"7e9eaix6uX9xmdGrW6f+8vozeaPQtfP394IKYxURmecv5U0sSHyYq5YIfguPc0vDbqP7x7VllT0XEahw",
-	"kbNQNSbLVM4qdOUzyu1BpyXagdYwGXUPhVAmBU1FRejxKk8Xq1Y1bjOjiteDMEwtxTLxjRK0lKdXDt9z",
-	"pkIswD4HejuZ5i42+cYYl4VoGWxxO34XPe2rFIH4r756iymy00MMyQ5UwdVbLbJxNnSKEHbauA3TyTxD",
-	"2oaPIXUTqtzj0mwWynnI4sY+K4ugl1ETO3NwL3JgpvStn/tF+uuKjupBt5+LWZr/CXdQfCMVnTokoM53",
-	"avUehMluZZxtvkjfXz/XqtS0NmTC/e2LGm3022ZR9W2wLHa7Yrj/ev//AQAA//8=",
+	"zFt7c9s4kv8qKN5WXeaK1iOPqR35L5/tJK5zNl7bqam7OOvAZJPEGAQ4AChZk/J3v2o8JEoCZTmxUzt/",
+	"ZGgSj0aj0f3rX0PfkkzWjRQgjE4m35KGKlqDAWX/+l0qnp8c4WMOOlOsMUyKZJJcVkBOjogsiKmAzLDZ",
+	"IEkTht8aaqokTQStIZkkLE/SRMGfLVOQJxOjWkgTnVVQUxy2pnenIEpTJZNfX6eJmTfYSRvFRJnc399j",
+	"X91IocEKdMhldosPmRQGhMFH2jScZRQlG/6hUbxvnQn+pqBIJsl/DJfrHLqvemhHuzDUgJtqdY2/V9TY",
+	"5WXYjOhKzjQRcjZI7tPkHIpW44KeSBQ7HuW9cjBNZkqKMiVMoL5zPUiwqe+/0M1hRUUJVpY8ZzgC5WdK",
+	"NqAMQxUWlGvom4HeaBCGaEPnGrez6XTEAadUZLBpDB/kFDRhJiVUE0reSZK3yiphQn4b6ZSMq1ejOiV7",
+	"b2ocdfuWp0mh5F8gNqe5MLJx00hFOBh8JqoVRApSKFmTWQUK8CWz0vuBb6TkQEXiTAlMRH56a+W3m21Y",
+	"DcGua5pVTAChJWUiJTdQSAX2iwJtNZZLAfG5HpqJaTsVdi6kqqlJJklODezh22TzJCzeyJs/IDM4Rcd8",
+	"8eSubNZSiZuiCTmzTXaYNk1kUUSX8hY13qOwQVT+pRP4bEVYjL3Y8i+RRR7B9ANoTcvIIjOZR8xxcW5b",
+	"DYrMZMtzgsMOYsvLFFhLPfJa3E0pLO9otvNaaINH5CT++ZaJ+AdORdn6FW58VJCxhnkHs/FVh+0H0dao",
+	"2X9+Ov50fJSkycXxPy6TNHl7cHJ6fNRRbadv67QcG9dA3XA/dOTjXbwXajy6+LXtt0Gho61FT6+kzvxd",
+	"BXQ05YUICljbyJghvaUtN5s2lAOn8+hiciWb+AGCuwZXcn0L83gDDkXkyLyXM1JTMSeoCtDOgWnDOCeZ",
+	"FBko0fVbTBgoQeFwNZhK5j3WYdT8mhYGVOd7p6+Sbc8uouZaHeu1tltuCL+qXtWeu0U9GHrWj3ArvKoK",
+	"t0Hj9CG1+SDCarT48cj+lyY1E/5NTIWLbV7zFZQZTbQkXIqSFEzpSBRD70YNqaU25NeR3iWGBdtZne2Q",
+	"Sw3aYQopBGR29BkzlWwNoYJQoWegBuQDLjfjaPSaaBA5oWH1LhjhGILczPH/tQY+BZ0SVrjgh9IfX2KU",
+	"XJ8JVyaI5DnpjVtrtr0WglkpNJl5uKBZKSAnhZ8oCIjrIZTcAkrnWgppiBPavtbgtCwFuCYV1cRPHJdq",
+	"eQJWBTrgHMO+HRpjP07lVhb84btj9ILvjw/QJ559vMC/zj7Zfw8uD98naXJ0fHp8eRz1kGuna00ZkEmR",
+	"63ShgApoDoqcY6e9A+zk4iI1YWO7hvv3X1+vmO0o3XZ615ZNEGSHqKugAAUig5ToNqtQs0MFWrYqAz2c",
+	"vqK8qejQUFWC0cNvLL+3EGrY0OyWljC4ADVlGQw/WCWvmbcVsqHGgMKZ/zX8/C/y5b/+FouKS4eyJq1d",
+	"vHaGYZGPa7mijje//dZRhp11J7cU80ensmTCzboFHhh5C4KAyBvJRNgi7dCldCDe/lGZmntsid1cO1JK",
+	"0HgAKW5/TV7gv9eN1OaXCHLOMtD62k4YdcXO9vU1E3EnjiLEEUe+ZdSwip7AUSjQ1ZbuOpNNT/zHPtfu",
+	"9bddkKrdkO8LELQ1lVTsL4gnoZ/OT8MxCC2dzw7eyITtvlFyZgEhtS7VECPXTP3vIY6EF+MYYOQBi20K",
+	"4775xBjd+TIdTIM7xrQYP6Pv8y5RAc3npGAcBuQdm0LIcRZLjx3JB8RczePj+v62NugoFshWQX+r0NGi",
+	"8Hqr2peeSCCywdVknLI6nPmuGG9GEYtRkDMFmbluFYsr2wZroqBk2oACG9J6YkFnmS/jy7S2HnFdsgHB",
+	"8u6wVMFiXGagjujxwc2p6d2J6zruSEOVovOAovv91ryT0kwIJRzPljWrlFCb8zgTU9YC81yB1o82oDVX",
+	"ayWKedpAW0QiVCllyWGgmmxwYd29Dfk+ebaxiRycnQS3u08+HrSm+k9N5EwQUEoq73Npx0fLwjUjmrKc",
+	"CLnpakNKuOlD7ZhRd1Yv88sdfNmFoI2u5GP9mO50W0OPj9mJxTCx3bB0Xb9cjnuLuC1HYFmn1XFGKaEi",
+	"txt2chRjg/K4NjN6jb0jBozh//L0IrVjYpuACIBkOHCBvtIjwgB+KzrFSE2MarUZfEcuft33XesW4iuQ",
+	"quzrZQyP53U2fxDyRuZzi2aNJBnlHAF5KwyzDwgZNrOLh8kSly07eVOn+NX1LUTuNYrvTM4C2/ogiepp",
+	"R4Qqkkdw+v8ANLoLn9CxTpbksYNTwc12c5Zcgu5j2CCWERB87w34fw8+nO47g5IFmSlmSA7TWJQgFzZe",
+	"eWmYJjXNfTjxOZW+dbmOM1+J3bWnBCsq1mHzIi39GSaUkpevq5Ci7pPxqI4s0TWaVXju3JIq4PnDyeym",
+	"D7y3x6uQsZRITSFHWPw1KPsraQVmRQH7eNxgNezYVSn4nLxAsMorTLHR63Apmxua3YYABjq9Es4dSW3x",
+	"095eDtO9ygJu8g/p0Xx3o/ZJQ0s3n3SoRbGSCW1DuHL8vbUsZtBdJUcwBS6b2jFNU1DaLWo8GA1G1i80",
+	"IGjDkknyajAavEpsXlTZkzK8zmE6XJyX0jGmeJbsBp3kySR5B8aVL9ZqGi9Ho74ztmjnTpkDZEUgsrb3",
+	"CBUKWyWArFXMzJPJ5y9potu6pmreU+KwKqGlRs/TVckXRJVSRxb2QU5huTLraP5b5vMdaiNwR+uGw0p1",
+	"IbHVguQ+fUwRJ/ifVdeJAe/+30fbtk6SEm3rGFIRW47QS/2neHBmFcsqAlNQc1MxUXpeZMu23KfB/BTk",
+	"IAyjXG81wmWzM1eqiymos3MG7syw4ZSt1bMixbpNcIFHZPDkqgwjLymQJWpxGrRehRntqgD4fRcV5tTQ",
+	"G6phm/6OQpvnVdyn89Pn0VsnZW4UmyLkOpPalAou/nmKOYSW2S1Ywo6SQnLnvTGErqgUBGaXO+jUih+4",
+	"dnB01qpSDzlQ9dY121Dq62j6t5KJPbWW3kpLlRGMvk76bU4xaienTJu+FY0eVTVeJJnbnKArbtyv55Jx",
+	"y3JLSgP9IBXuMBP+4NgUE3VrFMMA+Rwm6CTw1KgCXwTJW9gl+Kwu6OMUFHl/eXk2HA/G5MX58cVlSsrz",
+	"s8O9Gdyk5NAhydTljb8MyMeCaPSuNGytpW9phy8K1EIgr/MWroStU+gBQY+JsI/LGbHm7cwQRwxFHIcq",
+	"Vs3hIM/dFv1AhPSlkpcLVjgZStqaajh9OXQs3pKCfTN6tXMAXane7BRBx0927cHb7aadngTVP70Bvvc0",
+	"hIA7syzFueQXFUtK6e5a7ODbLPlii4pR48RkRGtfQlqUpEN2QTVh3g9TrWdS5aSiObkBhO7zBnKXgVOx",
+	"yrFdiWCriHZtOgW5S6WZ8TWhBWXiD5nFEzazaDXoiSvh3C6SMiuWIyivhGcx7ZUKdylCwbJtvfiA752E",
+	"TFtCZkBsiu/7d5I9phc5mJ1hlXnf9xWjwHb67GTJuC+YW8t73YClbzfPmCWZ30q1iuO//7h5ojeZwU2y",
+	"ZAg/e07QESKW6bAXGTgTcO2IfkzDHYeXUM4y2B3LrvDku4PZJzmK3aJJT+Cw++YqJJu7U9pE/akPq6s4",
+	"Un9wOsXSMO8Oh9Tze/2gGIN1p++H0H6VRv+8CUMwFzXSpbM+U0XliLa+cZLZC3F/tqDmyxtx3fsM/Zgw",
+	"3T5bq/snwG+OFuof/svPQCWduzs7QpOwVan30DN0czYcPw8Q8TNUrcjRiYbpUc2oRZ0uKEqG8T3fKQ/z",
+	"PMEgaK03kVh2P5JZu3BYP7AtEaZmU8m5n+w5VGrvxIXhH9SUZdu2n8vfXZOfYa6OPt/RUp3ongzk+TPb",
+	"qZttWYJ6PE4+cbcsMH2TM0FCopuSW5jrNBAQTNzIu5R0mAQb4H0SRE6MJ2rxULh7E6mjGh1veSVwjoxy",
+	"DjmGcXszwvDlKVoty1oUxAx5UUme/+LRjkMOnJrFXZJAJQ4IqsL72Svhi6h2JE+b+pl9TYm8Ho8cWrG3",
+	"ZaRwM2g610TLTQBxqIAacFbwQ8DBs4D23mTycvRqvDca770aX45fTkajyWj0f52ruzsZZQcSPCca9wdg",
+	"0+Dfyxm6RAU0q8JF31XaxRvX01u/uzJLBWFaolHkxFY+OA9ldUEoaaSy6NJb986ex16G2cZMHNn3S5N4",
+	"iJlwaUv5LKzEsch1qFDsEyEdPcg04VD41T+apngHpmdxo+e3qgN7AdJdSgtZjC+44Ev0Ds+Q/XVNmS5/",
+	"utDrTVcRYEyAZZNh+MHE/ZeYpaGoRipY/6HFY8btI+HP3dA/7L2WdepkvHvisiiK/+Skpde2TtyvAJ7J",
+	"G/kyobsI6U0Yc5KgPHe7sTAg8GEuW8LZLTzOLQ27NwZ+3FpW1XMeaA9XbJc1Qm8qXHVwRpnZ79RgO0Qd",
+	"Qlv7kHGpY0RXMIQer/J0sWrV4jbxWbhnhWFquS2FK7vgSXl643BFbsr5gjq0FLrd09TGJldmYyLjbQ5b",
+	"3I6bRU378k4g7qvLBQPgtnaIIdmCHhy9VTyZJENrCH6mjVsZHRzrQSA+eiDIZbnHhN5Mu1OPCScO4wUK",
+	"TcvCzCx5jBqYSXXr+l4Jd+/TSj3oVocRkbk/4Q6yr/7CRwV1ulPheN93tiNjb30lXEH/TMlS0VqTgrlr",
+	"LDWe0a+bKdrXwTJ17m7D/Zf7/w8AAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -2599,7 +2599,7 @@ type AppTypeFilter struct {
 
 // AppV3AlphaOIDCConfig OIDCConfig is how an application uses the OpenID provider.
 type AppV3AlphaOIDCConfig struct {
-	// AccessTokenLifetime How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted. At least 0s, at most 43200s.
+	// AccessTokenLifetime The lifetime of access tokens, from one minute to 12 hours; as the settings of lifetimes say when omitted or longer than those. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	AccessTokenLifetime *string `json:"accessTokenLifetime,omitempty"`
@@ -2630,7 +2630,7 @@ type AppV3AlphaOIDCConfig struct {
 	// GrantTypes What the token endpoint accepts; AUTHORIZATION_CODE when omitted.
 	GrantTypes *[]GrantType `json:"grantTypes,omitempty"`
 
-	// IDTokenLifetime How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted. At least 0s, at most 43200s.
+	// IDTokenLifetime The lifetime of ID tokens, from one minute to 12 hours; as the settings of lifetimes say when omitted or longer than those. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	IDTokenLifetime *string `json:"idTokenLifetime,omitempty"`
@@ -2653,12 +2653,12 @@ type AppV3AlphaOIDCConfig struct {
 	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode; writ dev takes it for the loopback addresses of all.
 	RedirectUris *[]string `json:"redirectUris,omitempty"`
 
-	// RefreshTokenIdleLifetime How long a refresh token is good while it is not used, from one hour to a year; what the settings of lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+	// RefreshTokenIdleLifetime The idle lifetime of a refresh token, from one hour to a year; as the settings of lifetimes say when omitted or longer than those. At most 3.1536e+07s, 0s, or at least 3600s.
 	//
 	// Example: 604800s
 	RefreshTokenIdleLifetime *string `json:"refreshTokenIdleLifetime,omitempty"`
 
-	// RefreshTokenLifetime How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+	// RefreshTokenLifetime The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; as the settings of lifetimes say when omitted or longer than those. At most 9.4608e+07s, 0s, or at least 3600s.
 	//
 	// Example: 2592000s
 	RefreshTokenLifetime *string `json:"refreshTokenLifetime,omitempty"`
@@ -2669,7 +2669,7 @@ type AppV3AlphaOIDCConfig struct {
 
 // AppV3AlphaOIDCConfigOutput OIDCConfig is how an application uses the OpenID provider.
 type AppV3AlphaOIDCConfigOutput struct {
-	// AccessTokenLifetime How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted. At least 0s, at most 43200s.
+	// AccessTokenLifetime The lifetime of access tokens, from one minute to 12 hours; as the settings of lifetimes say when omitted or longer than those. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	AccessTokenLifetime *string `json:"accessTokenLifetime,omitempty"`
@@ -2700,7 +2700,7 @@ type AppV3AlphaOIDCConfigOutput struct {
 	// GrantTypes What the token endpoint accepts; AUTHORIZATION_CODE when omitted.
 	GrantTypes []GrantType `json:"grantTypes"`
 
-	// IDTokenLifetime How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted. At least 0s, at most 43200s.
+	// IDTokenLifetime The lifetime of ID tokens, from one minute to 12 hours; as the settings of lifetimes say when omitted or longer than those. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	IDTokenLifetime *string `json:"idTokenLifetime,omitempty"`
@@ -2723,12 +2723,12 @@ type AppV3AlphaOIDCConfigOutput struct {
 	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode; writ dev takes it for the loopback addresses of all.
 	RedirectUris []string `json:"redirectUris"`
 
-	// RefreshTokenIdleLifetime How long a refresh token is good while it is not used, from one hour to a year; what the settings of lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+	// RefreshTokenIdleLifetime The idle lifetime of a refresh token, from one hour to a year; as the settings of lifetimes say when omitted or longer than those. At most 3.1536e+07s, 0s, or at least 3600s.
 	//
 	// Example: 604800s
 	RefreshTokenIdleLifetime *string `json:"refreshTokenIdleLifetime,omitempty"`
 
-	// RefreshTokenLifetime How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+	// RefreshTokenLifetime The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; as the settings of lifetimes say when omitted or longer than those. At most 9.4608e+07s, 0s, or at least 3600s.
 	//
 	// Example: 2592000s
 	RefreshTokenLifetime *string `json:"refreshTokenLifetime,omitempty"`
@@ -2739,7 +2739,7 @@ type AppV3AlphaOIDCConfigOutput struct {
 
 // AppV3AlphaPatchOIDCConfig PatchOIDCConfig changes the fields that are present.
 type AppV3AlphaPatchOIDCConfig struct {
-	// AccessTokenLifetime How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say. At least 0s, at most 43200s.
+	// AccessTokenLifetime The lifetime of access tokens, from one minute to 12 hours; zero, or longer than the settings: as the settings say. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	AccessTokenLifetime *string `json:"accessTokenLifetime,omitempty"`
@@ -2770,7 +2770,7 @@ type AppV3AlphaPatchOIDCConfig struct {
 	// GrantTypes What the token endpoint accepts.
 	GrantTypes *GrantTypes `json:"grantTypes,omitempty"`
 
-	// IDTokenLifetime How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say. At least 0s, at most 43200s.
+	// IDTokenLifetime The lifetime of ID tokens, from one minute to 12 hours; zero, or longer than the settings: as the settings say. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	IDTokenLifetime *string `json:"idTokenLifetime,omitempty"`
@@ -2793,12 +2793,12 @@ type AppV3AlphaPatchOIDCConfig struct {
 	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode; writ dev takes it for the loopback addresses of all.
 	RedirectUris *RedirectURIs `json:"redirectUris,omitempty"`
 
-	// RefreshTokenIdleLifetime How long a refresh token is good while it is not used, from one hour to a year; no seconds: what the settings say. At least 0s, at most 3.1536e+07s.
+	// RefreshTokenIdleLifetime The idle lifetime of a refresh token, from one hour to a year; zero, or longer than the settings: as the settings say. At most 3.1536e+07s, 0s, or at least 3600s.
 	//
 	// Example: 604800s
 	RefreshTokenIdleLifetime *string `json:"refreshTokenIdleLifetime,omitempty"`
 
-	// RefreshTokenLifetime How long refresh tokens that come of one sign-in are good in all, from one hour to three years; no seconds: what the settings say. At least 0s, at most 9.4608e+07s.
+	// RefreshTokenLifetime The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; zero, or longer than the settings: as the settings say. At most 9.4608e+07s, 0s, or at least 3600s.
 	//
 	// Example: 2592000s
 	RefreshTokenLifetime *string `json:"refreshTokenLifetime,omitempty"`
@@ -4500,7 +4500,7 @@ type GetMessage struct {
 	// Details When it last changed, and the organization of the user.
 	Details Details `json:"details"`
 
-	// ExpirationDate When the code in it is good no more, and it is not sent any more; absent when it has none that ends before its link does.
+	// ExpirationDate When the code in it expires, after which it is not sent; absent when it has none that ends before its link does.
 	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
 
 	// Kind The way it goes.
@@ -7569,20 +7569,23 @@ type ResolvedLanguages struct {
 
 // ResolvedLifetimeSettings ResolvedLifetimeSettings are the lifetimes as they apply in a context.
 type ResolvedLifetimeSettings struct {
-	// AccessTokenLifetime How long access tokens are good.
+	// AccessTokenLifetime The lifetime of access tokens.
 	AccessTokenLifetime ResolvedDuration `json:"accessTokenLifetime"`
 
-	// IDTokenLifetime How long ID tokens are good.
+	// IDTokenLifetime The lifetime of ID tokens.
 	IDTokenLifetime ResolvedDuration `json:"idTokenLifetime"`
 
-	// RefreshTokenIdleLifetime How long a refresh token is good while it is not used.
+	// RefreshTokenIdleLifetime The idle lifetime of a refresh token.
 	RefreshTokenIdleLifetime ResolvedDuration `json:"refreshTokenIdleLifetime"`
 
-	// RefreshTokenLifetime How long refresh tokens that come of one sign-in are good in all.
+	// RefreshTokenLifetime The absolute lifetime of the refresh tokens of one sign-in.
 	RefreshTokenLifetime ResolvedDuration `json:"refreshTokenLifetime"`
 
 	// SessionIdleLifetime How long a sign-in counts while the browser does not use it.
 	SessionIdleLifetime ResolvedDuration `json:"sessionIdleLifetime"`
+
+	// SessionLifetime How long a sign-in counts in all.
+	SessionLifetime ResolvedDuration `json:"sessionLifetime"`
 }
 
 // ResolvedMessageTextSettings ResolvedMessageTextSettings are the words as they apply in a context.
@@ -8371,7 +8374,7 @@ type SessionState string
 
 // SetApplicationSettings SetApplicationSettings sets the properties that are present.
 type SetApplicationSettings struct {
-	// RolesNeedTrust Whether the roles that people hold in the organization of an application are for trusted applications only (TrustApp): others act without any, whatever their users say.
+	// RolesNeedTrust Whether the roles that people hold in the organization of an application are for trusted applications only (TrustApp): others act without any, whatever their users say. Contexts tighten and never loosen: true of the system or an instance counts in all of its organizations, and false below it is refused.
 	RolesNeedTrust *BoolSetting `json:"rolesNeedTrust,omitempty"`
 }
 
@@ -8497,30 +8500,35 @@ type SetLanguagesReply struct {
 
 // SetLifetimeSettings SetLifetimeSettings sets the lifetimes that are present.
 type SetLifetimeSettings struct {
-	// AccessTokenLifetime How long access tokens are good, from one minute to 12 hours, which it is by default. At least 0s, at most 43200s.
+	// AccessTokenLifetime The lifetime of access tokens, from one minute to 12 hours; 12 hours by default. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	AccessTokenLifetime *string `json:"accessTokenLifetime,omitempty"`
 
-	// IDTokenLifetime How long ID tokens are good, from one minute to 12 hours, which it is by default. At least 0s, at most 43200s.
+	// IDTokenLifetime The lifetime of ID tokens, from one minute to 12 hours; 12 hours by default. At most 43200s, 0s, or at least 60s.
 	//
 	// Example: 900s
 	IDTokenLifetime *string `json:"idTokenLifetime,omitempty"`
 
-	// RefreshTokenIdleLifetime How long a refresh token is good while it is not used, from one hour to a year; 30 days by default. At least 0s, at most 3.1536e+07s.
+	// RefreshTokenIdleLifetime The idle lifetime of a refresh token, from one hour to a year; 30 days by default. At most 3.1536e+07s, 0s, or at least 3600s.
 	//
 	// Example: 604800s
 	RefreshTokenIdleLifetime *string `json:"refreshTokenIdleLifetime,omitempty"`
 
-	// RefreshTokenLifetime How long refresh tokens that come of one sign-in are good in all, from one hour to three years; 90 days by default. At least 0s, at most 9.4608e+07s.
+	// RefreshTokenLifetime The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; 90 days by default. At most 9.4608e+07s, 0s, or at least 3600s.
 	//
 	// Example: 2592000s
 	RefreshTokenLifetime *string `json:"refreshTokenLifetime,omitempty"`
 
-	// SessionIdleLifetime How long a sign-in counts while the browser does not use it, from five minutes to ten days, after which it ends in any case; 24 hours by default. At least 0s, at most 864000s.
+	// SessionIdleLifetime How long a sign-in counts while the browser does not use it, from five minutes to ten days; 24 hours by default. At most 864000s, 0s, or at least 300s.
 	//
 	// Example: 28800s
 	SessionIdleLifetime *string `json:"sessionIdleLifetime,omitempty"`
+
+	// SessionLifetime How long a sign-in counts in all, from when the user last proved who they are by a password or at an identity provider, from five minutes to 90 days; ten days by default. It is asked at each use, so a new one counts for the sign-ins that there are, too. At most 7.776e+06s, 0s, or at least 300s.
+	//
+	// Example: 43200s
+	SessionLifetime *string `json:"sessionLifetime,omitempty"`
 }
 
 // SetLifetimesReply SetLifetimesResponse is the response of SetLifetimes.
@@ -9562,6 +9570,12 @@ type TrustAppReply struct {
 	Details Details `json:"details"`
 }
 
+// TrustAppRequest TrustAppRequest is the request of TrustApp.
+type TrustAppRequest struct {
+	// OrganizationOnly Whether it is trusted within its organization only. Of one that is trusted in the instance this is refused: DistrustApp takes that back.
+	OrganizationOnly *bool `json:"organizationOnly,omitempty"`
+}
+
 // TwilioConfig TwilioConfig is an account with Twilio.
 type TwilioConfig struct {
 	// MessagingServiceSid The SID of a messaging service, which picks a number.
@@ -10166,12 +10180,6 @@ type SearchAppKeysParams struct {
 
 	// SortingColumn The column to sort by.
 	SortingColumn *AppKeyFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
-}
-
-// TrustAppParams defines parameters for TrustApp.
-type TrustAppParams struct {
-	// OrganizationOnly Whether it is trusted within its organization only.
-	OrganizationOnly *bool `form:"organizationOnly,omitempty" json:"organizationOnly,omitempty"`
 }
 
 // CreateDomainParams defines parameters for CreateDomain.
@@ -11647,6 +11655,9 @@ type PatchAppJSONRequestBody = PatchApp
 // RegenerateSecretJSONRequestBody defines body for RegenerateSecret for application/json ContentType.
 type RegenerateSecretJSONRequestBody = SecretRotation
 
+// TrustAppJSONRequestBody defines body for TrustApp for application/json ContentType.
+type TrustAppJSONRequestBody = TrustAppRequest
+
 // CreateDomainJSONRequestBody defines body for CreateDomain for application/json ContentType.
 type CreateDomainJSONRequestBody = Domain
 
@@ -12486,14 +12497,27 @@ type ClientInterface interface {
 	// Corresponds with POST /resources/v3alpha/apps/{id}/_regenerate_secret (the `RegenerateSecret` operationId).
 	RegenerateSecret(ctx context.Context, id string, body RegenerateSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// TrustAppWithBody Trusts an application with the rights of those who sign in to it
+	//
+	// Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of their own, and within the organization of the application: with the roles there that they handed over and, of its own users, for themselves. Within that organization (organization_only) whoever may give away everything in it trusts an application, in the instance whoever has the permission iam.app.trust; nobody with less changes the settings, secrets or keys of a trusted one.
+	//
+	// Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
+	TrustAppWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// TrustApp Trusts an application with the rights of those who sign in to it
 	//
 	// Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of their own, and within the organization of the application: with the roles there that they handed over and, of its own users, for themselves. Within that organization (organization_only) whoever may give away everything in it trusts an application, in the instance whoever has the permission iam.app.trust; nobody with less changes the settings, secrets or keys of a trusted one.
 	//
 	// Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
+	// Takes a body of the `application/json` content type.
+	//
 	// Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
-	TrustApp(ctx context.Context, id string, params *TrustAppParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	TrustApp(ctx context.Context, id string, body TrustAppJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateDomainWithBody Creates a domain of an organization or of the instance, as ctx says
 	//
@@ -13441,7 +13465,7 @@ type ClientInterface interface {
 
 	// ReplayMessage Sends a dead message again, through the provider that is active now
 	//
-	// One with a code that is good no more is refused, and so is one that is sent or pending.
+	// One with a code that has expired is refused, and so is one that is sent or pending.
 	//
 	// Needs the permission message.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -14948,6 +14972,8 @@ type ClientInterface interface {
 
 	// SetLifetimesWithBody Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
 	//
+	// One that is longer than a context above says is refused; what becomes longer because that is shortened later gives way.
+	//
 	// Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
 	//
 	// Takes any type of body and a specified content type.
@@ -14956,6 +14982,8 @@ type ClientInterface interface {
 	SetLifetimesWithBody(ctx context.Context, params *SetLifetimesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SetLifetimes Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
+	//
+	// One that is longer than a context above says is refused; what becomes longer because that is shortened later gives way.
 	//
 	// Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
 	//
@@ -16083,15 +16111,38 @@ func (c *Client) RegenerateSecret(ctx context.Context, id string, body Regenerat
 	return c.Client.Do(req)
 }
 
+// TrustAppWithBody Trusts an application with the rights of those who sign in to it
+//
+// Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of their own, and within the organization of the application: with the roles there that they handed over and, of its own users, for themselves. Within that organization (organization_only) whoever may give away everything in it trusts an application, in the instance whoever has the permission iam.app.trust; nobody with less changes the settings, secrets or keys of a trusted one.
+//
+// Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
+func (c *Client) TrustAppWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTrustAppRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // TrustApp Trusts an application with the rights of those who sign in to it
 //
 // Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of their own, and within the organization of the application: with the roles there that they handed over and, of its own users, for themselves. Within that organization (organization_only) whoever may give away everything in it trusts an application, in the instance whoever has the permission iam.app.trust; nobody with less changes the settings, secrets or keys of a trusted one.
 //
 // Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
+// Takes a body of the `application/json` content type.
+//
 // Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
-func (c *Client) TrustApp(ctx context.Context, id string, params *TrustAppParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewTrustAppRequest(c.Server, id, params)
+func (c *Client) TrustApp(ctx context.Context, id string, body TrustAppJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTrustAppRequest(c.Server, id, body)
 	if err != nil {
 		return nil, err
 	}
@@ -18028,7 +18079,7 @@ func (c *Client) GetMessage(ctx context.Context, id string, reqEditors ...Reques
 
 // ReplayMessage Sends a dead message again, through the provider that is active now
 //
-// One with a code that is good no more is refused, and so is one that is sent or pending.
+// One with a code that has expired is refused, and so is one that is sent or pending.
 //
 // Needs the permission message.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -21105,6 +21156,8 @@ func (c *Client) ResolveLifetimes(ctx context.Context, params *ResolveLifetimesP
 
 // SetLifetimesWithBody Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
 //
+// One that is longer than a context above says is refused; what becomes longer because that is shortened later gives way.
+//
 // Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
 //
 // Takes any type of body and a specified content type.
@@ -21123,6 +21176,8 @@ func (c *Client) SetLifetimesWithBody(ctx context.Context, params *SetLifetimesP
 }
 
 // SetLifetimes Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
+//
+// One that is longer than a context above says is refused; what becomes longer because that is shortened later gives way.
 //
 // Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
 //
@@ -23391,8 +23446,19 @@ func NewRegenerateSecretRequestWithBody(server string, id string, contentType st
 	return req, nil
 }
 
-// NewTrustAppRequest constructs an http.Request for the TrustApp method
-func NewTrustAppRequest(server string, id string, params *TrustAppParams) (*http.Request, error) {
+// NewTrustAppRequest calls the generic TrustApp builder with application/json body
+func NewTrustAppRequest(server string, id string, body TrustAppJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTrustAppRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewTrustAppRequestWithBody constructs an http.Request for the TrustApp method, with any body, and a specified content type
+func NewTrustAppRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -23417,37 +23483,12 @@ func NewTrustAppRequest(server string, id string, params *TrustAppParams) (*http
 		return nil, err
 	}
 
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.OrganizationOnly != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "organizationOnly", *params.OrganizationOnly, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -36266,16 +36307,27 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /resources/v3alpha/apps/{id}/_regenerate_secret (the `RegenerateSecret` operationId).
 	RegenerateSecretWithResponse(ctx context.Context, id string, body RegenerateSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*RegenerateSecretAnswer, error)
 
+	// TrustAppWithBodyWithResponse Trusts an application with the rights of those who sign in to it
+	//
+	// Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of their own, and within the organization of the application: with the roles there that they handed over and, of its own users, for themselves. Within that organization (organization_only) whoever may give away everything in it trusts an application, in the instance whoever has the permission iam.app.trust; nobody with less changes the settings, secrets or keys of a trusted one.
+	//
+	// Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
+	TrustAppWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TrustAppAnswer, error)
+
 	// TrustAppWithResponse Trusts an application with the rights of those who sign in to it
 	//
 	// Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of their own, and within the organization of the application: with the roles there that they handed over and, of its own users, for themselves. Within that organization (organization_only) whoever may give away everything in it trusts an application, in the instance whoever has the permission iam.app.trust; nobody with less changes the settings, secrets or keys of a trusted one.
 	//
 	// Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
-	// Returns a wrapper object for the known response body format(s).
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
-	TrustAppWithResponse(ctx context.Context, id string, params *TrustAppParams, reqEditors ...RequestEditorFn) (*TrustAppAnswer, error)
+	TrustAppWithResponse(ctx context.Context, id string, body TrustAppJSONRequestBody, reqEditors ...RequestEditorFn) (*TrustAppAnswer, error)
 
 	// CreateDomainWithBodyWithResponse Creates a domain of an organization or of the instance, as ctx says
 	//
@@ -37275,7 +37327,7 @@ type ClientWithResponsesInterface interface {
 
 	// ReplayMessageWithResponse Sends a dead message again, through the provider that is active now
 	//
-	// One with a code that is good no more is refused, and so is one that is sent or pending.
+	// One with a code that has expired is refused, and so is one that is sent or pending.
 	//
 	// Needs the permission message.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -38888,6 +38940,8 @@ type ClientWithResponsesInterface interface {
 
 	// SetLifetimesWithBodyWithResponse Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
 	//
+	// One that is longer than a context above says is refused; what becomes longer because that is shortened later gives way.
+	//
 	// Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -38896,6 +38950,8 @@ type ClientWithResponsesInterface interface {
 	SetLifetimesWithBodyWithResponse(ctx context.Context, params *SetLifetimesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetLifetimesAnswer, error)
 
 	// SetLifetimesWithResponse Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
+	//
+	// One that is longer than a context above says is refused; what becomes longer because that is shortened later gives way.
 	//
 	// Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
 	//
@@ -42451,6 +42507,10 @@ type TrustAppAnswer struct {
 	JSON403 *PermissionDenied
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
 	// JSON4XX the response for an HTTP 4XX `application/json` response
@@ -42488,6 +42548,16 @@ func (r TrustAppAnswer) GetJSON403() *PermissionDenied {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r TrustAppAnswer) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r TrustAppAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r TrustAppAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
@@ -65827,17 +65897,34 @@ func (c *ClientWithResponses) RegenerateSecretWithResponse(ctx context.Context, 
 	return ParseRegenerateSecretAnswer(rsp)
 }
 
+// TrustAppWithBodyWithResponse Trusts an application with the rights of those who sign in to it
+//
+// Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of their own, and within the organization of the application: with the roles there that they handed over and, of its own users, for themselves. Within that organization (organization_only) whoever may give away everything in it trusts an application, in the instance whoever has the permission iam.app.trust; nobody with less changes the settings, secrets or keys of a trusted one.
+//
+// Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
+func (c *ClientWithResponses) TrustAppWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TrustAppAnswer, error) {
+	rsp, err := c.TrustAppWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTrustAppAnswer(rsp)
+}
+
 // TrustAppWithResponse Trusts an application with the rights of those who sign in to it
 //
 // Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of their own, and within the organization of the application: with the roles there that they handed over and, of its own users, for themselves. Within that organization (organization_only) whoever may give away everything in it trusts an application, in the instance whoever has the permission iam.app.trust; nobody with less changes the settings, secrets or keys of a trusted one.
 //
 // Needs the permission org.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
-// Returns a wrapper object for the known response body format(s).
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
-func (c *ClientWithResponses) TrustAppWithResponse(ctx context.Context, id string, params *TrustAppParams, reqEditors ...RequestEditorFn) (*TrustAppAnswer, error) {
-	rsp, err := c.TrustApp(ctx, id, params, reqEditors...)
+func (c *ClientWithResponses) TrustAppWithResponse(ctx context.Context, id string, body TrustAppJSONRequestBody, reqEditors ...RequestEditorFn) (*TrustAppAnswer, error) {
+	rsp, err := c.TrustApp(ctx, id, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -67430,7 +67517,7 @@ func (c *ClientWithResponses) GetMessageWithResponse(ctx context.Context, id str
 
 // ReplayMessageWithResponse Sends a dead message again, through the provider that is active now
 //
-// One with a code that is good no more is refused, and so is one that is sent or pending.
+// One with a code that has expired is refused, and so is one that is sent or pending.
 //
 // Needs the permission message.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -69985,6 +70072,8 @@ func (c *ClientWithResponses) ResolveLifetimesWithResponse(ctx context.Context, 
 
 // SetLifetimesWithBodyWithResponse Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
 //
+// One that is longer than a context above says is refused; what becomes longer because that is shortened later gives way.
+//
 // Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -69999,6 +70088,8 @@ func (c *ClientWithResponses) SetLifetimesWithBodyWithResponse(ctx context.Conte
 }
 
 // SetLifetimesWithResponse Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the parent's counts again
+//
+// One that is longer than a context above says is refused; what becomes longer because that is shortened later gives way.
 //
 // Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
 //
@@ -73806,6 +73897,20 @@ func ParseTrustAppAnswer(rsp *http.Response) (*TrustAppAnswer, error) {
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest Blocked

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -21,11 +22,14 @@ type Follower struct {
 	Once bool
 	// Tell is told what a person wants to know, such as an outage.
 	Tell func(format string, args ...any)
+	// Connected, if not nil, is told of the server that answered first.
+	Connected func(*Server)
 	// Sleep waits, and ends with ctx; nil is the clock's. For tests.
 	Sleep func(ctx context.Context, d time.Duration) error
 
 	server *Server // that answered last
 	known  bool    // whether one ever did
+	asked  string  // the address that was asked last
 }
 
 // Position is where a follower is: behind an event of an instance.
@@ -92,17 +96,22 @@ func (f *Follower) next(ctx context.Context, at *Position) (*Page, error) {
 	away := false
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		found := f.server != nil
+		f.asked = ""
 		var page *Page
 		var err error
 		if !found {
 			f.server, err = f.Find(ctx)
 		}
 		if err == nil {
+			f.asked = f.server.URL
 			page, err = f.server.Events(ctx, query)
 		}
 		if err == nil {
 			if away {
 				f.Tell("connected again")
+			}
+			if !f.known && f.Connected != nil {
+				f.Connected(f.server)
 			}
 			f.known = true
 			return page, nil
@@ -115,8 +124,10 @@ func (f *Follower) next(ctx context.Context, at *Position) (*Page, error) {
 		switch {
 		case isRefusal && refused.Status == http.StatusUnauthorized && found: // the token may be that of one that is no more
 			continue
-		case isRefusal, !f.known:
+		case isRefusal:
 			return nil, err
+		case !f.known:
+			return nil, f.unreachable(err)
 		case !away:
 			f.Tell("the server is away, trying again: %v", err)
 			away = true
@@ -125,6 +136,14 @@ func (f *Follower) next(ctx context.Context, at *Position) (*Page, error) {
 			return nil, err
 		}
 	}
+}
+
+// unreachable says of which server it is that it was never there.
+func (f *Follower) unreachable(err error) error {
+	if f.asked == "" { // none was found, and why is said
+		return err
+	}
+	return fmt.Errorf("the server at %s does not answer; start it, or name another one: %w", f.asked, err)
 }
 
 func (f *Follower) sleep(ctx context.Context, d time.Duration) error {

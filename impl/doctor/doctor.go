@@ -45,9 +45,13 @@ type Config struct {
 	Nodes       int    // on this database
 	Sealer      secret.Sealer
 	MaxClients  int
-	TLSCertFile string // "" when TLS ends elsewhere
-	Scheme      string // of the issuers
-	Port        string // of the issuers; "" for the one of the scheme
+	// TransferDir is the folder for what moves, "" that for temporary files; TransferSpace how
+	// many bytes that may be, 0 what is usual there.
+	TransferDir   string
+	TransferSpace int64
+	TLSCertFile   string // "" when TLS ends elsewhere
+	Scheme        string // of the issuers
+	Port          string // of the issuers; "" for the one of the scheme
 	// Transport calls the issuers; it trusts what clients would.
 	Transport http.RoundTripper
 	Roots     *x509.CertPool // to judge the certificate by; nil: those of this machine

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"math"
@@ -13,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/writ-id/writ/impl/core/rs256"
+	"github.com/writ-id/writ/impl/core/spool"
 )
 
 const (
@@ -31,7 +33,7 @@ func (d *doctor) machine() {
 		d.ok("open files", "%d may be open at once, %d of them clients", files.Cur, d.MaxClients)
 	}
 	d.memory(ContainerMemory())
-	d.space(os.TempDir())
+	d.space()
 	d.ok("RS256 signatures", "by %s", rs256.Library())
 }
 
@@ -57,26 +59,31 @@ func (d *doctor) memory(container int64, err error) {
 	}
 }
 
-// space looks at the folder that uploads wait in.
-func (d *doctor) space(folder string) {
+// space looks at the folder that exports and imports go through.
+func (d *doctor) space() {
 	const little = 1 << 30
-	var about syscall.Statfs_t
-	if d.failed("temporary folder", syscall.Statfs(folder, &about)) {
+	folder := cmp.Or(d.TransferDir, os.TempDir())
+	free, usual, err := spool.Free(folder)
+	if d.failed("transfer folder", err) {
 		return
 	}
-	free := int64(about.Bavail) * int64(about.Bsize) //nolint:gosec,unconvert // the types differ between systems; both are small
 	probe, err := os.CreateTemp(folder, "writ-doctor-*")
 	if err != nil {
-		d.warn("temporary folder", "mount a writable folder there, or set TMPDIR", "imports cannot be uploaded: %v", err)
+		d.warn("transfer folder", "name a folder that it may write to: --transfer-dir", "nothing can be exported and imported: %v", err)
 		return
 	}
 	_ = probe.Close()
 	_ = os.Remove(probe.Name())
-	if free < little {
-		d.warn("temporary folder", "make room, or set TMPDIR to a folder that has it", "%s has %d MiB; imports that are uploaded wait there", folder, free/mebibyte)
-		return
+	most := cmp.Or(d.TransferSpace, usual)
+	switch {
+	case free < most:
+		d.warn("transfer folder", "make room, name a larger folder (--transfer-dir), or bound what moves (--transfer-space)",
+			"%s has %d MiB, and what moves may be %d MiB", folder, free/mebibyte, most/mebibyte)
+	case free < little:
+		d.warn("transfer folder", "make room, or name a larger folder: --transfer-dir", "%s has %d MiB; exports and imports go through it", folder, free/mebibyte)
+	default:
+		d.ok("transfer folder", "%s has %d MiB, of which what moves gets %d", folder, free/mebibyte, most/mebibyte)
 	}
-	d.ok("temporary folder", "%s has %d MiB", folder, free/mebibyte)
 }
 
 // ContainerMemory returns the memory that the container of this process may use, 0 when

@@ -54,3 +54,20 @@ func TestAContainerThatIsTooSmallIsToldOf(t *testing.T) {
 		}
 	}
 }
+
+// TestREL108_RoomThatTheDiskDoesNotHaveIsToldOf asks for more room for what moves than any disk has.
+func TestREL108_RoomThatTheDiskDoesNotHaveIsToldOf(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, test := range []struct {
+		dir   string
+		bytes int64
+		want  Level
+	}{{dir, 1 << 60, Warn}, {dir + "/nothing", 0, Fail}} {
+		d := &doctor{Config: Config{TransferDir: test.dir, TransferSpace: test.bytes}}
+		d.space()
+		if len(d.found) != 1 || d.found[0].Level != test.want {
+			t.Errorf("%+v: got %v, want %v", test, d.found, test.want)
+		}
+	}
+}

@@ -110,8 +110,22 @@ func TestSEC115_ARoleUnaskedShowsNoTokens(t *testing.T) {
 	if got := w.a.api(visitor, http.MethodPost, "/resources/v3alpha/user_grants", fmt.Sprintf(`{"userId":%q,"projectId":%q,"projectGrantId":%q,"roleKeys":["r"]}`, robot.ID, foreign, id)); got.Status/100 == 2 || spies() {
 		t.Errorf("the owner of a project gives roles in the name of another organization: %d %s", got.Status, got.Text)
 	}
-	w.a.must(http.MethodPost, "/resources/v3alpha/user_grants", `{"userId":%q,"projectId":%q,"projectGrantId":%q,"roleKeys":["r"]}`, robot.ID, foreign, id)
+	// Nor by making themself the owner of the grant that they made.
+	w.a.must(http.MethodPost, "/resources/v3alpha/memberships", `{"userId":%q,"roles":["PROJECT_GRANT_OWNER"],"projectGrantId":%q}`, w.a.users["visitor"].ID, id)
+	const give = `{"userId":%q,"projectId":%q,"projectGrantId":%q,"roleKeys":["r"]}`
+	w.soon("the membership counts", func() bool {
+		return w.a.api(visitor, http.MethodPost, "/resources/v3alpha/user_grants", fmt.Sprintf(give, w.a.users["alice"].ID, foreign, id)).Status == http.StatusCreated
+	})
+	if got := w.a.api(visitor, http.MethodPost, "/resources/v3alpha/user_grants", fmt.Sprintf(give, robot.ID, foreign, id)); got.Status != http.StatusForbidden || spies() {
+		t.Errorf("the owner of the grant gives a service user roles in the name of its organization: %d %s", got.Status, got.Text)
+	}
+	own := w.a.must(http.MethodPost, "/resources/v3alpha/user_grants", give, robot.ID, foreign, id)["details"].(map[string]any)["id"].(string)
 	if !spies() {
 		t.Error("by the word of its own organization the user is known")
+	}
+	at := "/resources/v3alpha/user_grants/" + own
+	w.a.must(http.MethodPost, at+"/_deactivate", `{}`)
+	if got := w.a.api(visitor, http.MethodPost, at+"/_activate", `{}`); got.Status != http.StatusForbidden || spies() {
+		t.Errorf("what its organization took back somebody else gives again: %d %s", got.Status, got.Text)
 	}
 }

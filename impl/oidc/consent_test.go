@@ -157,8 +157,8 @@ func TestSEC235_TrustIsGivenByWhoMayGiveAllAway(t *testing.T) {
 	bob := usersPath + w.a.users["bob"].ID
 	w.link()
 	builder := w.a.signedIn("bob").tokens("qweb", "openid "+apiAudience).text("access_token")
-	trust := appsPath + w.a.apps["web"].ID + "/_trust?organizationOnly=true"
-	if got := w.a.api(builder, http.MethodPost, trust, ""); got.Status != http.StatusForbidden {
+	trust := appsPath + w.a.apps["web"].ID + "/_trust"
+	if got := w.a.api(builder, http.MethodPost, trust, `{"organizationOnly":true}`); got.Status != http.StatusForbidden {
 		t.Errorf("an owner of the project trusts: %d %s", got.Status, got.Text)
 	}
 	if got := w.a.api("boss", http.MethodPost, appsPath+w.a.apps["web"].ID+"/_trust", ""); got.Status != http.StatusForbidden {
@@ -179,7 +179,7 @@ func TestSEC235_TrustIsGivenByWhoMayGiveAllAway(t *testing.T) {
 	if got := w.a.api(token, http.MethodGet, usersPath+w.a.users["manager"].ID, ""); got.Status != http.StatusOK {
 		t.Errorf("it does not act for the user: %d %s", got.Status, got.Text)
 	}
-	if got := w.a.api("boss", http.MethodPost, trust, ""); got.Status != http.StatusOK {
+	if got := w.a.api("boss", http.MethodPost, trust, `{"organizationOnly":true}`); got.Status != http.StatusOK {
 		t.Fatalf("an owner of the organization trusts: %d %s", got.Status, got.Text)
 	}
 	w.soon("trusted", func() bool { return w.a.api(token, http.MethodGet, bob, "").Status == http.StatusOK })

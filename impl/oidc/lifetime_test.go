@@ -104,6 +104,7 @@ func TestSEC095_LifetimesHaveBoundsAndAreInherited(t *testing.T) {
 		`{"accessTokenLifetime":"59s"}`: "accessTokenLifetime", `{"accessTokenLifetime":"43201s"}`: "accessTokenLifetime", `{"idTokenLifetime":"1s"}`: "idTokenLifetime",
 		`{"refreshTokenLifetime":"94608001s"}`: "refreshTokenLifetime", `{"refreshTokenIdleLifetime":"3599s"}`: "refreshTokenIdleLifetime",
 		`{"sessionIdleLifetime":"-1s"}`: "sessionIdleLifetime", `{"sessionIdleLifetime":"864001s"}`: "sessionIdleLifetime",
+		`{"sessionIdleLifetime":"299s"}`: "sessionIdleLifetime", `{"sessionLifetime":"299s"}`: "sessionLifetime", `{"sessionLifetime":"7776001s"}`: "sessionLifetime", `{"accessTokenLifetime":"59.999s"}`: "accessTokenLifetime",
 	} {
 		if got := w.a.api("owner", http.MethodPatch, at, body); got.Status != http.StatusBadRequest || !strings.Contains(got.Text, field) {
 			t.Errorf("%s: %d %s", body, got.Status, got.Text)
@@ -132,4 +133,40 @@ func TestSEC095_LifetimesHaveBoundsAndAreInherited(t *testing.T) {
 			t.Errorf("after %s %s: %v, want %s", step.at, step.body, got, step.want)
 		}
 	}
+}
+
+// TestSEC095_NobodyLengthensALifetime: an organization and an application say less than what
+// is said above them, never more, however the words came about.
+func TestSEC095_NobodyLengthensALifetime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const at = "/settings/v3alpha/lifetimes"
+	org := w.value("SELECT org_id FROM apps WHERE id = $1", w.a.apps["web"].ID)
+	own := at + "?ctx.orgId=" + org
+	applies := func(want string, owner string) {
+		t.Helper()
+		got := w.a.must(http.MethodGet, own, "")["settings"].(map[string]any)["accessTokenLifetime"].(map[string]any)
+		of, _ := got["owner"].(map[string]any)
+		if kind, _ := of["type"].(string); got["value"] != want || kind != owner {
+			t.Errorf("got %v, want %s of %s", got, want, owner)
+		}
+	}
+	w.a.must(http.MethodPatch, own, `{"accessTokenLifetime":"1200s"}`)
+	applies("1200s", "")
+	w.a.must(http.MethodPatch, at, `{"accessTokenLifetime":"600s"}`) // later, and shorter
+	applies("600s", "OWNER_TYPE_INSTANCE")
+	if got := w.a.api("owner", http.MethodPatch, own, `{"accessTokenLifetime":"601s"}`); got.Status != http.StatusBadRequest || !strings.Contains(got.Text, "LIFETIME_TOO_LONG") || !strings.Contains(got.Text, "accessTokenLifetime") {
+		t.Errorf("longer than the instance says: %d %s", got.Status, got.Text)
+	}
+	w.a.must(http.MethodPatch, own, `{"idTokenLifetime":"300s"}`) // of which the instance says nothing
+	w.a.must(http.MethodPatch, "/resources/v3alpha/apps/"+w.a.apps["web"].ID, `{"oidc":{"accessTokenLifetime":"43200s","idTokenLifetime":"43200s"}}`)
+	w.a.must(http.MethodPatch, "/resources/v3alpha/apps/"+w.a.apps["second"].ID, `{"oidc":{"accessTokenLifetime":"120s"}}`)
+	b := w.a.signedIn("alice")
+	w.soon("they count", func() bool {
+		web, id := w.a.ends(b.tokens("web", "openid"))
+		second, _ := w.a.ends(b.tokens("second", "openid"))
+		return web == 600 && id == 300 && second == 120
+	})
+	w.a.must(http.MethodPatch, at, `{"accessTokenLifetime":"0s"}`)
+	applies("1200s", "")
 }

@@ -3,6 +3,7 @@ package oidc_test
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -148,6 +149,47 @@ func TestSEC131_NobodyElseEndsASession(t *testing.T) {
 	b = w.a.signedIn("alice")
 	if b.send(http.MethodHead, endSessionPath, nil); b.got.Status != http.StatusMethodNotAllowed || !b.alive() {
 		t.Errorf("HEAD: %d", b.got.Status)
+	}
+}
+
+// TestSEC131_TheQuestionNamesWhoIsSignedOut: to the browser whose sessions would end, and no other.
+func TestSEC131_TheQuestionNamesWhoIsSignedOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, bob := w.a.signedIn("alice"), w.a.signedIn("bob")
+	hint := bob.tokens("web", "openid").text("id_token")
+	names := func(b *agent) (named []string) {
+		for _, name := range []string{"Alice Adams", w.a.users["alice"].LoginName, w.a.users["bob"].LoginName} {
+			if strings.Contains(b.got.Text, name) {
+				named = append(named, name)
+			}
+		}
+		return named
+	}
+	alice.logout()
+	if got := names(alice); !slices.Equal(got, []string{"Alice Adams", w.a.users["alice"].LoginName}) {
+		t.Errorf("the browser of alice is shown %q", got)
+	}
+	bob.logout("client_id", w.a.apps["web"].ClientID, "post_logout_redirect_uri", goodbye)
+	if got := names(bob); !slices.Equal(got, []string{w.a.users["bob"].LoginName}) {
+		t.Errorf("the browser of bob is shown %q", got)
+	}
+	stranger := w.a.agent()
+	stranger.logout()
+	if got := names(stranger); len(got) > 0 {
+		t.Errorf("a browser in which nobody is signed in is shown %q", got)
+	}
+	stranger.send(http.MethodPost, endSessionPath, pairs("id_token_hint", hint), func(r *http.Request) {
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+	})
+	if got := names(stranger); len(got) > 0 || stranger.got.Status != http.StatusOK {
+		t.Errorf("for a hint it is shown %q: %d", got, stranger.got.Status)
+	}
+	alice.send(http.MethodPost, endSessionPath, pairs("id_token_hint", hint), func(r *http.Request) {
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+	})
+	if got := names(alice); len(got) > 0 || alice.got.Status != http.StatusOK {
+		t.Errorf("for a hint of bob the browser of alice, which would not end, is shown %q: %d", got, alice.got.Status)
 	}
 }
 

@@ -167,7 +167,7 @@ func (s *Server) writeAccess(ctx context.Context, level slog.Level, request *pol
 	s.Logger.LogAttrs(ctx, level, "request",
 		method, slog.String("http.route", request.Route), outcome,
 		slog.Int64("duration_us", time.Since(begun).Microseconds()),
-		slog.String("request_id", request.ID), known("trace_id", traceID(request.Traceparent)), known("client.address", s.shown(request.ClientAddress)),
+		request.LogID(), known("trace_id", traceID(request.Traceparent)), known("client.address", s.shown(request.ClientAddress)),
 		known("writ.instance.id", request.Instance), known("writ.client.id", request.Client),
 		known("user.id", request.User), known("error.type", request.Reason))
 }

@@ -405,6 +405,25 @@ func TestSEC206_ATargetDoesNotSendASecretElsewhere(t *testing.T) {
 	if got := w.Value("SELECT count(*)::text FROM idps WHERE issuer LIKE '%theirs%'"); got != "0" {
 		t.Errorf("%s providers are theirs", got)
 	}
+	// Nor does it say who may set a password anew that it was not told, or for which user it is. What
+	// the user is called it may say: that gives nobody the password.
+	w.on(`{"request":{"method":"/writ.user.v3alpha.ServiceUsers/CreateUser"}}`, r)
+	const users = "/resources/v3alpha/users"
+	user := func(name, password string) string {
+		return `{"username":"` + name + `","human":{"profile":{"givenName":"G"},"email":{"address":"ours@a.example"}` + password + `}}`
+	}
+	const kept = `,"password":{"plain":"battery staple"}`
+	for _, change := range []string{`ours@a.example -> theirs@a.example`, `"username" -> "id":"theirs","username"`} {
+		set(change)
+		w.Refused("owner", http.MethodPost, users, user("one", kept), http.StatusBadRequest, "EXECUTION_FAILED")
+	}
+	set(`"username":"one -> "username":"two`)
+	w.Create("owner", users, user("one", kept))
+	set(`ours@a.example -> theirs@a.example`)
+	w.Create("owner", users, user("three", "")) // there is nothing to be given away
+	if got := w.Value("SELECT string_agg(username || ' ' || email, ', ' ORDER BY username) FROM users WHERE username IN ('one', 'two', 'three')"); got != "three theirs@a.example, two ours@a.example" {
+		t.Errorf("got %s", got)
+	}
 }
 
 // TestREL020_AnExecutionCallsSoManyTargetsAtMost adds includes and targets until they are

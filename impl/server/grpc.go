@@ -103,10 +103,11 @@ func watchHealth(ctx context.Context, s *health.Server, services []string, ready
 	for {
 		status := healthv1.HealthCheckResponse_SERVING
 		reason := ""
-		if err := ready(ctx); err != nil {
+		err := ready(ctx)
+		if err != nil {
 			status, reason = healthv1.HealthCheckResponse_NOT_SERVING, err.Error()
 		}
-		if reason != wrong && reason != "" {
+		if reason != wrong && reason != "" && ctx.Err() == nil && !errors.Is(err, ErrDraining) { // the latter two were asked for
 			logger.Warn("not ready", "err", reason)
 		}
 		wrong = reason

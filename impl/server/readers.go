@@ -9,8 +9,8 @@ import (
 	"github.com/writ-id/writ/impl/core/policy"
 )
 
-// Reference says who may read the contract on a node: /docs, /openapi.json, /proto, and / as
-// the way there.
+// Reference says who may read the contract on a node: /docs, /openapi.json, /proto, / as the
+// way there, and gRPC reflection, which has no tokens and is there for everybody or nobody.
 type Reference int
 
 // The values of Reference.
@@ -50,6 +50,9 @@ func (s *Server) reader(next http.Handler) http.Handler {
 			s.refuse(w, r, err)
 			return
 		}
+		header := w.Header()
+		header.Set("Cache-Control", "private, no-cache")
+		header.Add("Vary", "Authorization")
 		next.ServeHTTP(w, r)
 	})
 }

@@ -5,13 +5,17 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
+
 	"github.com/writ-id/writ/impl/server"
 	"github.com/writ-id/writ/impl/server/servertest"
 )
 
-// The contract is read by whom the operator lets read it, and the sign-in pages keep their
+// TestSEC297_TheReferenceIsForWhoMayReadIt: the contract is read by whom the operator lets read it, and the sign-in pages keep their
 // icon.
-func TestTheReferenceIsForWhoMayReadIt(t *testing.T) {
+func TestSEC297_TheReferenceIsForWhoMayReadIt(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		reference        server.Reference
@@ -30,6 +34,19 @@ func TestTheReferenceIsForWhoMayReadIt(t *testing.T) {
 			if got := c.Do("nobody", http.MethodGet, path, ""); got.Status != test.caller {
 				t.Errorf("%d: a caller gets %d at %s, want %d", test.reference, got.Status, path, test.caller)
 			}
+		}
+		for _, path := range []string{"/docs", "/openapi.json", "/proto"} { // what needed a token is nobody else's
+			header := c.Do("nobody", http.MethodGet, path, "").Header
+			shared := strings.Contains(header.Get("Cache-Control"), "public")
+			if shared != (test.reference == server.ReferencePublic) {
+				t.Errorf("%d: %s is %q", test.reference, path, header.Get("Cache-Control"))
+			}
+			if varies := strings.Contains(strings.Join(header.Values("Vary"), ","), "Authorization"); varies != (test.reference == server.ReferenceAuthenticated) {
+				t.Errorf("%d: %s varies by %q", test.reference, path, header.Values("Vary"))
+			}
+		}
+		if got := reflects(t, c.Nodes[0]); got != (test.reference == server.ReferencePublic) {
+			t.Errorf("%d: reflection shows the contract to a stranger: %t", test.reference, got)
 		}
 		if got := c.Do("wrong", http.MethodGet, "/openapi.json", ""); got.Status != test.stranger {
 			t.Errorf("%d: a wrong token gets %d", test.reference, got.Status)
@@ -70,4 +87,23 @@ func TestTheReferenceIsForWhoMayReadIt(t *testing.T) {
 			}
 		}
 	}
+}
+
+// reflects reports whether gRPC reflection tells a stranger the services of a node.
+func reflects(t *testing.T, node string) bool {
+	t.Helper()
+	conn, err := grpc.NewClient(strings.TrimPrefix(node, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	stream, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{}}); err != nil {
+		return false
+	}
+	answer, err := stream.Recv()
+	return err == nil && len(answer.GetListServicesResponse().GetService()) > 0
 }

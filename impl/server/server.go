@@ -102,7 +102,7 @@ type Config struct {
 	// of one of ours; 0 is secret.DefaultMaxCost. What a seed holds may be any.
 	MaxHashCost float64
 	// Space is where exports and imports have their bytes; nil is the folder for temporary
-	// files, with the room of spool.Default.
+	// files, with the room that is usual there.
 	Space *spool.Space
 	// MaxClients is how many connections of clients are open at most; those that were
 	// idle longest make room. 0 is DefaultMaxClients.
@@ -206,7 +206,7 @@ func New(c Config) (*Server, error) {
 		},
 	})
 	s.keeper = &signing.Keeper{Env: s.env, Sealer: c.Sealer}
-	keys := &signing.Set{Keeper: s.keeper}
+	keys := signing.NewSet(s.keeper)
 	s.memory.of(keys.Drop)
 	box := &token.Box{DB: c.DB, Sealer: c.Sealer, Now: c.Now}
 	s.pages = login.New(login.Config{
@@ -245,7 +245,7 @@ func New(c Config) (*Server, error) {
 	}
 	moving.MaxHashCost = c.MaxHashCost
 	if moving.Space = c.Space; moving.Space == nil {
-		if moving.Space, err = spool.Open("", spool.Default); err != nil {
+		if moving.Space, err = spool.Open("", 0); err != nil {
 			return nil, err
 		}
 	}
@@ -259,7 +259,9 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	reflection.Register(s.grpc)
+	if s.Reference == ReferencePublic { // it asks for no token
+		reflection.Register(s.grpc)
+	}
 	s.http = newHTTP(handler, c)
 	c.Telemetry.Watch(s.readings)
 	return s, nil

@@ -71,7 +71,7 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 			if err, ok := panicked.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 				panic(panicked)
 			}
-			s.Logger.ErrorContext(r.Context(), "panic", "path", r.URL.Path, "panic", panicked, "stack", string(debug.Stack()))
+			s.Logger.ErrorContext(r.Context(), "panic", "path", r.URL.Path, policy.LogID(r.Context()), "panic", panicked, "stack", string(debug.Stack()))
 			writeFault(w, fault.New(fault.Internal, "INTERNAL", "internal error"))
 		}()
 		next.ServeHTTP(w, r)

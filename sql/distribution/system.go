@@ -19,7 +19,7 @@ var System = map[string]string{
 
 	"SkipEvents": reader, "WhyThereAreNoEvents": reader, "HearingInstances": reader, "ReadEvents": reader, "GoAhead": reader, "ReadEventsAhead": reader, "EndAhead": reader, "RestartDeliveryCursor": reader,
 
-	"LeaseDeliveryQueues": worker, "RenewDeliveryLeases": worker, "HeldDeliveryQueues": worker, "FollowingEnded": worker, "TakeMessages": worker,
+	"LeaseDeliveryQueues": worker, "RenewDeliveryLeases": worker, "HeldDeliveryQueues": worker, "HeldDeliveries": worker, "TakeMessages": worker,
 	"InstanceIDs": worker, "InstancesWithKeys": worker, "InstancesWithRetention": worker, "AbandonedRegistration": worker,
 
 	"SweepDeliveries": sweeps, "SweepMessages": sweeps, "SweepGrants": sweeps, "SweepRevoked": sweeps, "SweepAssertions": sweeps,

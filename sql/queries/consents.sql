@@ -1,10 +1,10 @@
 -- name: AppConsent :one
--- What a user handed over to an application at the resource API, and whether the nearest
--- settings leave roles to applications that are trusted. There is always a row.
+-- What a user handed over to an application at the resource API, and whether the
+-- settings leave roles to applications that are trusted: what is said above is not loosened below.
+-- There is always a row.
 SELECT coalesce(c.roles, '{}')::text[] AS roles, c.creation_date,
-    coalesce((SELECT (s.properties -> 'rolesNeedTrust' ->> 'value')::bool FROM settings s
-        WHERE s.instance_id IN (@instance_id::text, '') AND s.org_id IN (@org_id::text, '') AND s.subject = 'applications' AND s.properties -> 'rolesNeedTrust' ? 'value'
-        ORDER BY s.org_id = '', s.instance_id = '' LIMIT 1), false)::bool AS roles_need_trust
+    coalesce((SELECT bool_or((s.properties -> 'rolesNeedTrust' ->> 'value')::bool) FROM settings s
+        WHERE s.instance_id IN (@instance_id::text, '') AND s.org_id IN (@org_id::text, '') AND s.subject = 'applications'), false)::bool AS roles_need_trust
 FROM (SELECT) one
 LEFT JOIN app_consents c ON c.instance_id = @instance_id AND c.user_id = @user_id AND c.app_id = @app_id;
 

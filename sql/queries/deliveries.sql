@@ -146,17 +146,17 @@ ON CONFLICT DO NOTHING;
 -- The states are named so that no partial index seems to serve: while the table is empty
 -- that plan looks as good as the one by key, and it is kept.
 UPDATE deliveries d SET state = n.state, dead_reason = n.dead_reason, attempts = d.attempts + n.attempts, all_attempts = d.all_attempts + n.attempts,
-    next_attempt = CASE WHEN n.state = 3 THEN n.next_attempt END, change_date = @now::timestamptz
+    next_attempt = CASE WHEN n.state = 3 AND NOT d.is_held THEN n.next_attempt END, is_held = d.is_held AND n.state = 3, change_date = @now::timestamptz
 FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@ids::text[]) AS id, unnest(@states::smallint[]) AS state, unnest(@dead_reasons::smallint[]) AS dead_reason,
     unnest(@attempts::int[]) AS attempts, unnest(@next_attempts::timestamptz[]) AS next_attempt) n
 WHERE d.instance_id = n.instance_id AND d.id = n.id AND d.state <> 2 AND d.state <> 4;
 
 -- name: FreeLanes :many
--- Of which objects the targets have nothing still to get.
+-- Of which objects the targets have nothing still to get but what is held.
 SELECT l.nr::int AS nr FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@targets::text[]) AS target, unnest(@object_types::text[]) AS object_type,
     unnest(@object_ids::text[]) AS object_id, unnest(@nrs::int[]) AS nr) l
 WHERE NOT EXISTS (SELECT FROM deliveries d
-    WHERE d.instance_id = l.instance_id AND d.target = l.target AND d.object_type = l.object_type AND d.object_id = l.object_id AND d.state IN (1, 3));
+    WHERE d.instance_id = l.instance_id AND d.target = l.target AND d.object_type = l.object_type AND d.object_id = l.object_id AND d.state IN (1, 3) AND NOT d.is_held);
 
 -- name: ReleaseLanes :exec
 -- Makes the oldest due that is to be got of each object.
@@ -180,27 +180,32 @@ WITH RECURSIVE later AS (
 SELECT DISTINCT l.instance_id::text AS instance_id, l.target::text AS target FROM later l;
 
 -- name: EndFollowing :many
--- Lets go what follows deliveries that reached their targets, and gives up what follows those
--- that were given up, with all that follows it. Their queues are locked.
+-- Lets go what follows deliveries that reached their targets, or are forgotten, and gives up
+-- what follows those that were given up, with all that follows it. Their queues are locked. What was replayed
+-- while a call of it was under way may have ended meanwhile, and stays as it is.
 WITH RECURSIVE ended AS (
-    SELECT d.instance_id, d.id, d.is_followed, h.state AS came_to FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@ids::text[]) AS id) n
-        JOIN deliveries h ON h.instance_id = n.instance_id AND h.id = n.id AND h.state <> 1 AND h.state <> 3
-        JOIN deliveries d ON d.instance_id = h.instance_id AND d.follows = h.id AND d.is_held
+    SELECT d.instance_id, d.id, d.is_followed, h.came_to FROM (
+            SELECT n.instance_id, n.id, coalesce((SELECT o.state FROM deliveries o WHERE o.instance_id = n.instance_id AND o.id = n.id), 2) AS came_to
+            FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@ids::text[]) AS id) n) h
+        JOIN deliveries d ON d.instance_id = h.instance_id AND d.follows = h.id AND d.is_held AND d.state <> 2 AND d.state <> 4
+    WHERE h.came_to <> 1 AND h.came_to <> 3
     UNION ALL
     SELECT d.instance_id, d.id, d.is_followed, e.came_to FROM ended e
-        JOIN deliveries d ON d.instance_id = e.instance_id AND d.follows = e.id AND d.is_held
+        JOIN deliveries d ON d.instance_id = e.instance_id AND d.follows = e.id AND d.is_held AND d.state <> 2 AND d.state <> 4
     WHERE e.came_to = 4 AND e.is_followed
 )
 UPDATE deliveries d SET is_held = false, change_date = @now::timestamptz, queued_date = CASE WHEN e.came_to = 2 THEN @now::timestamptz ELSE d.queued_date END,
-    state = CASE WHEN e.came_to = 4 THEN 4 ELSE d.state END, dead_reason = CASE WHEN e.came_to = 4 THEN 5 ELSE d.dead_reason END
+    state = CASE WHEN e.came_to = 4 THEN 4 ELSE d.state END, dead_reason = CASE WHEN e.came_to = 4 THEN 5 ELSE d.dead_reason END,
+    next_attempt = CASE WHEN e.came_to <> 4 THEN d.next_attempt END
 FROM ended e WHERE d.instance_id = e.instance_id AND d.id = e.id
 RETURNING d.instance_id, d.target, d.object_type, d.object_id;
 
--- name: FollowingEnded :many
--- What ended while others that follow it are held nevertheless: a target that is gone ended it,
--- or a node of the release before.
-SELECT h.instance_id, h.id FROM deliveries d JOIN deliveries h ON h.instance_id = d.instance_id AND h.id = d.follows
-WHERE d.is_held AND h.state <> 1 AND h.state <> 3 LIMIT @batch::int;
+-- name: HeldDeliveries :many
+-- Some of what is held, from a place on, and whether what it follows is still to be sent.
+SELECT d.instance_id, d.id, d.follows::text AS follows,
+    EXISTS (SELECT FROM deliveries h WHERE h.instance_id = d.instance_id AND h.id = d.follows AND h.state <> 2 AND h.state <> 4)::bool AS waits
+FROM deliveries d WHERE d.is_held AND (d.instance_id, d.id) > (@after_instance_id::text, @after_id::text)
+ORDER BY d.instance_id, d.id LIMIT @batch::int;
 
 -- name: ReleaseDeliveryQueues :many
 -- Gives queues back, which are locked, and in which nothing is due; unless something was
@@ -235,8 +240,8 @@ DELETE FROM delivery_queues q WHERE q.instance_id = @instance_id AND q.target = 
 -- only if it is still to be sent, then or by this.
 UPDATE deliveries d SET state = 1, dead_reason = 0, attempts = 0, queued_date = @now::timestamptz, change_date = @now::timestamptz, is_held = n.is_held,
     next_attempt = CASE WHEN d.state = 3 AND NOT n.is_held THEN @now::timestamptz END
-FROM (SELECT o.id, o.follows IS NOT NULL AND (o.follows = ANY (@ids::text[]) OR EXISTS (
-        SELECT FROM deliveries h WHERE h.instance_id = o.instance_id AND h.id = o.follows AND h.state <> 2 AND h.state <> 4)) AS is_held
+FROM (SELECT o.id, o.follows IS NOT NULL AND EXISTS (
+        SELECT FROM deliveries h WHERE h.instance_id = o.instance_id AND h.id = o.follows AND (h.state <> 2 AND h.state <> 4 OR h.id = ANY (@ids::text[]))) AS is_held
     FROM deliveries o WHERE o.instance_id = @instance_id AND o.id = ANY (@ids::text[]) AND o.state <> 1) n
 WHERE d.instance_id = @instance_id AND d.id = n.id;
 

@@ -37,3 +37,7 @@ UPDATE user_grants g SET
         @actor, 3::smallint, g.org_id, @now::timestamptz)
 WHERE g.instance_id = @instance_id AND g.project_id = @project_id AND (sqlc.narg(project_grant_id)::text IS NULL OR g.project_grant_id = sqlc.narg(project_grant_id))
     AND g.role_keys && @taken::text[];
+
+-- name: IsServiceUser :one
+-- Whether a user is no person.
+SELECT EXISTS (SELECT FROM users WHERE instance_id = @instance_id AND id = @id AND user_type = 2)::bool;

@@ -34,7 +34,7 @@ WHERE instance_id = @instance_id AND id = @id AND expiration_date < @due::timest
 -- sign in now, and only where the login is restricted to. One statement for every name,
 -- so that it takes the same time (SEC-170).
 SELECT named.rank::int AS rank, u.id, u.org_id::text AS org_id, u.display_name, u.preferred_language,
-    u.email, u.is_email_verified, u.generation, coalesce(u.password_hash, '')::text AS password_hash, (u.username || coalesce('@' || d.domain, ''))::text AS login_name
+    u.email, u.is_email_verified, u.is_email_proven, u.generation, coalesce(u.password_hash, '')::text AS password_hash, (u.username || coalesce('@' || d.domain, ''))::text AS login_name
 FROM (
     SELECT 1 AS rank, n.id FROM users n WHERE n.instance_id = @instance_id AND n.username_folded = @username_folded::text AND n.org_id = (
         SELECT dn.org_id FROM domains dn WHERE dn.instance_id = @instance_id AND dn.domain = @domain::text AND dn.org_id IS NOT NULL AND dn.is_verified)
@@ -56,7 +56,10 @@ WHERE u.user_type = 1 AND u.state = 1 AND o.state = 1
 ORDER BY named.rank, u.id;
 
 -- name: PutUserCode :exec
--- A newer code voids the one before, of the same browser.
+-- A newer code voids the one before, of the same browser. Those of others stay, until they
+-- have ended.
+WITH ended AS (
+    DELETE FROM user_codes WHERE instance_id = @instance_id AND user_id = @user_id AND purpose = @purpose AND browser <> @browser AND expiration_date < @now::timestamptz)
 INSERT INTO user_codes (instance_id, user_id, purpose, browser, address, salt, hash, attempts, expiration_date)
 VALUES (@instance_id, @user_id, @purpose, @browser, @address, @salt, @hash, 0, @expiration_date)
 ON CONFLICT ON CONSTRAINT user_codes_pkey DO UPDATE
@@ -64,10 +67,11 @@ SET address = excluded.address, salt = excluded.salt, hash = excluded.hash, atte
 
 -- name: TryUserCode :one
 -- Counts an attempt before anybody learns whether it was right, so that parallel
--- ones cannot be more than there may be (REL-027).
+-- ones cannot be more than there may be (REL-027). Nodes of the release before name no browser
+-- that is not known.
 UPDATE user_codes SET attempts = attempts + 1
-WHERE instance_id = @instance_id AND user_id = @user_id AND purpose = @purpose AND browser = @browser AND expiration_date > @now::timestamptz AND attempts < @attempts_limit::int
-RETURNING address, salt, hash;
+WHERE instance_id = @instance_id AND user_id = @user_id AND purpose = @purpose AND browser IN (@browser, '') AND expiration_date > @now::timestamptz AND attempts < @attempts_limit::int
+RETURNING browser, address, salt, hash;
 
 -- name: UseUserCode :execrows
 -- Of parallel uses one deletes the row.
@@ -75,19 +79,28 @@ DELETE FROM user_codes WHERE instance_id = @instance_id AND user_id = @user_id A
 
 -- name: CodeUser :one
 -- Whom a code was made for, as the pages have to know them.
-SELECT u.id, u.org_id::text AS org_id, u.state, u.email, u.is_email_verified, u.display_name, u.preferred_language, coalesce(u.password_hash, '')::text AS password_hash,
+SELECT u.id, u.org_id::text AS org_id, u.state, u.email, u.is_email_verified, u.is_email_proven, u.display_name, u.preferred_language, coalesce(u.password_hash, '')::text AS password_hash,
     (u.username || coalesce('@' || d.domain, ''))::text AS login_name,
     EXISTS (SELECT FROM registrations r WHERE r.instance_id = u.instance_id AND r.user_id = u.id) AS is_registering
 FROM users u LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
 WHERE u.instance_id = @instance_id AND u.id = @id AND u.user_type = 1 AND u.org_id IS NOT NULL;
 
 -- name: Registrations :many
--- Those who registered with an address and have not verified it, locked until the
--- transaction ends. Both rows are locked, so that whose registration has ended meanwhile
+-- Those who registered with an address and have not verified it, in a browser or with no
+-- code that ends after a time, and one that is named, but for one who stays. They are locked until
+-- the transaction ends. Both rows are locked, so that whose registration has ended meanwhile
 -- is not among them.
-SELECT u.id, u.org_id::text AS org_id FROM users u JOIN registrations r ON r.instance_id = u.instance_id AND r.user_id = u.id
-WHERE u.instance_id = @instance_id AND u.email_folded = @email_folded
-ORDER BY u.id FOR UPDATE;
+SELECT u.id, u.org_id::text AS org_id
+FROM (
+    SELECT n.id FROM users n WHERE n.instance_id = @instance_id AND n.email_folded = @email_folded AND NOT EXISTS (
+        SELECT FROM user_codes c WHERE c.instance_id = n.instance_id AND c.user_id = n.id AND c.purpose = 1
+            AND c.expiration_date > @ended::timestamptz AND c.browser <> @browser::text)
+    UNION SELECT @replaced::text
+) named
+JOIN users u ON u.instance_id = @instance_id AND u.id = named.id
+JOIN registrations r ON r.instance_id = u.instance_id AND r.user_id = u.id
+WHERE u.id <> @kept
+ORDER BY u.id FOR UPDATE OF u, r;
 
 -- name: AddRegistration :exec
 INSERT INTO registrations (instance_id, user_id) VALUES (@instance_id, @user_id);
@@ -157,6 +170,7 @@ DELETE FROM user_codes WHERE instance_id = @instance_id AND user_id = @user_id A
 SELECT count(*) FROM messages WHERE instance_id = @instance_id AND user_id = @user_id AND template = @template AND creation_date > @since::timestamptz;
 
 -- name: RecentMessagesTo :one
--- How many messages an address got, whomever they were for and however it was
--- spelt.
-SELECT count(*) FROM messages WHERE instance_id = @instance_id AND creation_date > @since::timestamptz AND lower(recipient) = lower(@recipient::text);
+-- How many messages an address got, however it was spelt: of one kind or of all, one
+-- user or whomever.
+SELECT count(*) FROM messages WHERE instance_id = @instance_id AND creation_date > @since::timestamptz AND lower(recipient) = lower(@recipient::text)
+    AND (@template::text = '' OR template = @template) AND (@user_id::text = '' OR user_id = @user_id);

@@ -40,6 +40,3 @@ DELETE FROM messages d WHERE (d.instance_id, d.id) IN (
 -- name: NewestMessages :many
 SELECT * FROM messages WHERE (@recipient::text = '' OR recipient = @recipient) AND (@user_id::text = '' OR user_id = @user_id)
 ORDER BY creation_date DESC, id DESC LIMIT @page_limit::int;
-
--- name: RecentMessages :one
-SELECT count(*) FROM messages WHERE instance_id = @instance_id AND user_id = @user_id AND recipient = @recipient AND creation_date > @since::timestamptz;

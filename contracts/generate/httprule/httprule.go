@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -33,6 +34,7 @@ type Rule struct {
 	Path     []protoreflect.FieldDescriptor // the fields that are in the path, in its order
 	Body     protoreflect.FieldDescriptor   // the field that the body is, if it is one field
 	All      bool                           // the body is the request, without what is in the path
+	Rest     []protoreflect.FieldDescriptor // of All, the fields that are in the body
 	Query    []protoreflect.FieldDescriptor // the fields that are in the query
 }
 
@@ -91,6 +93,11 @@ func (r *Rule) place(fields protoreflect.FieldDescriptors, body string) error {
 	switch r.Body = fields.ByName(protoreflect.Name(body)); {
 	case body == "*":
 		r.All = true
+		for i := range fields.Len() {
+			if field := fields.Get(i); !slices.Contains(r.Path, field) {
+				r.Rest = append(r.Rest, field)
+			}
+		}
 		return nil
 	case body != "" && (r.Body == nil || r.Body.Message() == nil || r.Body.IsMap() || slices.Contains(r.Path, r.Body)):
 		return fmt.Errorf("no field %s: %w", body, ErrBody)
@@ -101,6 +108,14 @@ func (r *Rule) place(fields protoreflect.FieldDescriptors, body string) error {
 		}
 	}
 	return nil
+}
+
+// MayLack reports whether a body of some fields means something when there is none: each can be
+// left out, having no rule.
+func MayLack(fields []protoreflect.FieldDescriptor) bool {
+	return !slices.ContainsFunc(fields, func(field protoreflect.FieldDescriptor) bool {
+		return proto.HasExtension(field.Options(), validate.E_Field)
+	})
 }
 
 // Pattern returns the path as a pattern of net/http.ServeMux.

@@ -29,7 +29,7 @@ const description = `The resource and settings API of Writ, an identity platform
 
 **Contexts.** Installation, instance, organization. A call applies to the instance of its Host header unless ctx says otherwise.
 
-**JSON.** Names are lowerCamelCase, 64-bit integers are strings, times are RFC 3339 in UTC, durations are seconds such as 10s. Unknown members and unknown query parameters are refused. Answers may gain members.
+**JSON.** Names are lowerCamelCase, 64-bit integers are strings, times are RFC 3339 in UTC, durations are seconds such as 10s. Unknown members, unknown query parameters and bodies of operations that take none are refused; {} is no body. Answers may gain members.
 
 **Refusals** have the schema Status on every path of this API. They name fields as the request has them: by their path in the body, or as a parameter.
 

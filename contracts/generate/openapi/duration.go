@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -22,13 +23,17 @@ const maxSeconds = 315_576_000_000
 func (g *generator) durationRules(f protoreflect.FieldDescriptor, s *schema, rules *validate.DurationRules) {
 	s.Example = durationExample(rules)
 	var bounds []string
+	var least *durationpb.Duration // of those that are not none at all
 	each(rules, func(name string, value protoreflect.Value) {
-		words := map[string]string{"gt": "more than", "gte": "at least", "lt": "less than", "lte": "at most"}
+		words := map[string]string{"gt": "more than", "gte": "at least", "lt": "less than", "lte": "at most", "none_or_gte": "0s, or at least"}
 		if words[name] == "" {
 			g.unknown(f, name)
 			return
 		}
 		d := value.Message().Interface().(*durationpb.Duration)
+		if name == "none_or_gte" {
+			least = d
+		}
 		bounds = append(bounds, fmt.Sprintf("%s %vs", words[name], d.AsDuration().Seconds()))
 	})
 	if len(bounds) == 0 {
@@ -36,7 +41,7 @@ func (g *generator) durationRules(f protoreflect.FieldDescriptor, s *schema, rul
 	}
 	s.note("%s", strings.Join(bounds, ", "))
 
-	low, high := rules.GetGte(), rules.GetLte()
+	low, high := cmp.Or(rules.GetGte(), least), rules.GetLte()
 	if rules.HasGt() {
 		low = rules.GetGt()
 	}
@@ -47,6 +52,9 @@ func (g *generator) durationRules(f protoreflect.FieldDescriptor, s *schema, rul
 	}
 	if low != nil && low.GetSeconds() >= 0 && low.GetNanos() == 0 && high.GetNanos() == 0 && low.GetSeconds() < high.GetSeconds() {
 		s.Pattern = durationPattern(low.GetSeconds(), high.GetSeconds(), !rules.HasGt(), !rules.HasLt())
+		if least != nil {
+			s.Pattern = strings.Replace(s.Pattern, "^(", `^(0(\.0{1,9})?|`, 1)
+		}
 	}
 }
 

@@ -238,7 +238,7 @@ func (g *generator) body(m *method) *requestBody {
 		content.Example = g.exampleMessage(m.desc.Input(), m.inPath, nil)
 	}
 	// No filters and no changes need no body.
-	mayLack := m.verb == "patch" || f != nil && f.IsList() && content.Schema.MinItems == nil
+	mayLack := m.verb == "patch" || m.body == "*" && httprule.MayLack(m.rest()) || f != nil && f.IsList() && content.Schema.MinItems == nil
 	body.Required, body.Content = !mayLack, map[string]mediaType{jsonType: content}
 	return body
 }

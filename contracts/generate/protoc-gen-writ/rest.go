@@ -29,7 +29,7 @@ func generateREST(g *protogen.GeneratedFile, service *protogen.Service, method *
 		}
 		fallthrough
 	case rule.All:
-		if rule.Verb == http.MethodPatch {
+		if rule.Verb == http.MethodPatch || rule.All && httprule.MayLack(rule.Rest) {
 			without = "{}"
 		}
 	}
@@ -60,6 +60,8 @@ func generateREST(g *protogen.GeneratedFile, service *protogen.Service, method *
 		} else {
 			g.P("in.Message(", wirePackage.Ident("Set"), "(&req.", field.GoName, "))")
 		}
+	default:
+		g.P("in.NoBody()")
 	}
 	for _, field := range rule.Path {
 		g.P("req.", goField(method.Input, field).GoName, " = in.Path(", strconv.Quote(string(field.Name())), ")")

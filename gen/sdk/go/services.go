@@ -453,21 +453,6 @@ func (s *AppsService) DeactivateApp(ctx context.Context, id string, opts ...Call
 	return call[DeactivateAppReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/apps/{id}/_deactivate", args: []string{id}}, opts)
 }
 
-// TrustAppParams is the option of TrustApp that holds the parameters of its query.
-type TrustAppParams struct {
-	// Whether it is trusted within its organization only.
-	OrganizationOnly bool
-}
-
-func (p *TrustAppParams) apply(s *settings) {
-	if p == nil {
-		return
-	}
-	s.paramsOf, s.params = "TrustAppParams", []param{
-		{"query", "organizationOnly", p.OrganizationOnly},
-	}
-}
-
 // TrustApp trusts an application with the rights of those who sign in to it.
 //
 // Tokens of one that is not trusted act at this API only for users who have said yes to it, on a page of
@@ -478,8 +463,8 @@ func (p *TrustAppParams) apply(s *settings) {
 //
 // Needs the permission org.app.trust where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
-func (s *AppsService) TrustApp(ctx context.Context, id string, opts ...CallOption) (*TrustAppReply, error) {
-	return call[TrustAppReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/apps/{id}/_trust", args: []string{id}, takes: "TrustAppParams"}, opts)
+func (s *AppsService) TrustApp(ctx context.Context, id string, request *TrustAppRequest, opts ...CallOption) (*TrustAppReply, error) {
+	return call[TrustAppReply](ctx, s.client, operation{verb: "POST", path: "/resources/v3alpha/apps/{id}/_trust", args: []string{id}, body: request}, opts)
 }
 
 // DistrustApp trusts an application no longer, its tokens of before included.
@@ -2736,7 +2721,7 @@ func (s *MembershipsService) ListAvailableRoles(ctx context.Context, opts ...Cal
 // say, and the codes in them, are never shown.
 //
 // A message is tried until the provider of the user's organization takes it, in ever longer intervals, while
-// the code in it is good. It may arrive twice; the Message-ID of an e-mail and the webhook-id of a call are
+// the code in it is valid. It may arrive twice; the Message-ID of an e-mail and the webhook-id of a call are
 // the same at each attempt.
 type MessagesService struct{ client *Client }
 
@@ -2797,7 +2782,7 @@ func (s *MessagesService) GetMessage(ctx context.Context, id string, opts ...Cal
 
 // ReplayMessage sends a dead message again, through the provider that is active now.
 //
-// One with a code that is good no more is refused, and so is one that is sent or pending.
+// One with a code that has expired is refused, and so is one that is sent or pending.
 //
 // Needs the permission message.write where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
@@ -3346,9 +3331,11 @@ func (s *ApplicationSettingsService) ResolveApplicationSettings(ctx context.Cont
 	return call[ResolveApplicationSettingsReply](ctx, s.client, operation{verb: "GET", path: "/settings/v3alpha/applications", takes: "ResolveApplicationSettingsParams", repeatable: true}, opts)
 }
 
-// LifetimeSettingsService sets and resolves how long tokens and sign-ins are good. Tokens go by the
+// LifetimeSettingsService sets and resolves the lifetimes of tokens and sign-ins. Tokens go by the
 // organization of the application or service user they are for, sign-ins by that of the user. An application
-// may say its own for its tokens. What was issued before keeps its end.
+// may say its own for its tokens. Nobody lengthens what a context above says: of the system, the instance,
+// the organization and the application the shortest that is said counts, and the default where none says
+// anything. Tokens that were issued before keep their end; a sign-in goes by what is said when it is used.
 type LifetimeSettingsService struct{ client *Client }
 
 // SetLifetimesParams is the option of SetLifetimes that holds the parameters of its query.
@@ -3380,6 +3367,9 @@ func (p *SetLifetimesParams) apply(s *settings) {
 
 // SetLifetimes sets the lifetimes that are present; one of no seconds takes the context's own word back, so
 // that the parent's counts again.
+//
+// One that is longer than a context above says is refused; what becomes longer because that is shortened
+// later gives way.
 //
 // Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
 func (s *LifetimeSettingsService) SetLifetimes(ctx context.Context, patch *SetLifetimeSettings, opts ...CallOption) (*SetLifetimesReply, error) {
@@ -4505,8 +4495,8 @@ func (s *UsersService) RevokeUserConsent(ctx context.Context, userID string, app
 // personal access token of a service user with the role IAM_OWNER on the instance (document 2,
 // "Authentication", 4). Members of requests are named in snake_case; lowerCamelCase is taken too. Answers and
 // files are in lowerCamelCase, as those of the resource API. An instance has one export or import at a time
-// on a node; another one is told by Retry-After when to come again. What is sent and read has to keep a rate:
-// a MiB in 30 seconds.
+// on a node; another one is told by Retry-After when to come again. Requests and answers have to move at a
+// rate: a MiB in 30 seconds.
 type AdministrationService struct{ client *Client }
 
 // ExportData exports organizations.

@@ -265,17 +265,17 @@ type AppOIDCConfig struct {
 	// Registration); that of the instance when omitted. When no application of the instance asked for the
 	// algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
 	IDTokenSignedResponseAlg SignatureAlgorithm `json:"idTokenSignedResponseAlg,omitzero"`
-	// How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
-	// omitted. At least 0s, at most 43200s.
+	// The lifetime of access tokens, from one minute to 12 hours; as the settings of lifetimes say when omitted
+	// or longer than those. At most 43200s, 0s, or at least 60s.
 	AccessTokenLifetime *Duration `json:"accessTokenLifetime,omitempty"`
-	// How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted.
-	// At least 0s, at most 43200s.
+	// The lifetime of ID tokens, from one minute to 12 hours; as the settings of lifetimes say when omitted or
+	// longer than those. At most 43200s, 0s, or at least 60s.
 	IDTokenLifetime *Duration `json:"idTokenLifetime,omitempty"`
-	// How long a refresh token is good while it is not used, from one hour to a year; what the settings of
-	// lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+	// The idle lifetime of a refresh token, from one hour to a year; as the settings of lifetimes say when
+	// omitted or longer than those. At most 3.1536e+07s, 0s, or at least 3600s.
 	RefreshTokenIdleLifetime *Duration `json:"refreshTokenIdleLifetime,omitempty"`
-	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the
-	// settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+	// The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; as the settings
+	// of lifetimes say when omitted or longer than those. At most 9.4608e+07s, 0s, or at least 3600s.
 	RefreshTokenLifetime *Duration `json:"refreshTokenLifetime,omitempty"`
 }
 
@@ -324,17 +324,17 @@ type AppOIDCConfigOutput struct {
 	// Registration); that of the instance when omitted. When no application of the instance asked for the
 	// algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
 	IDTokenSignedResponseAlg SignatureAlgorithm `json:"idTokenSignedResponseAlg"`
-	// How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
-	// omitted. At least 0s, at most 43200s.
+	// The lifetime of access tokens, from one minute to 12 hours; as the settings of lifetimes say when omitted
+	// or longer than those. At most 43200s, 0s, or at least 60s.
 	AccessTokenLifetime *Duration `json:"accessTokenLifetime,omitempty"`
-	// How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when omitted.
-	// At least 0s, at most 43200s.
+	// The lifetime of ID tokens, from one minute to 12 hours; as the settings of lifetimes say when omitted or
+	// longer than those. At most 43200s, 0s, or at least 60s.
 	IDTokenLifetime *Duration `json:"idTokenLifetime,omitempty"`
-	// How long a refresh token is good while it is not used, from one hour to a year; what the settings of
-	// lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+	// The idle lifetime of a refresh token, from one hour to a year; as the settings of lifetimes say when
+	// omitted or longer than those. At most 3.1536e+07s, 0s, or at least 3600s.
 	RefreshTokenIdleLifetime *Duration `json:"refreshTokenIdleLifetime,omitempty"`
-	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the
-	// settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+	// The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; as the settings
+	// of lifetimes say when omitted or longer than those. At most 9.4608e+07s, 0s, or at least 3600s.
 	RefreshTokenLifetime *Duration `json:"refreshTokenLifetime,omitempty"`
 }
 
@@ -382,17 +382,17 @@ type AppPatchOIDCConfig struct {
 	// key that is new to the instance is published first: until ten minutes later, or eleven, the instance's
 	// signs.
 	IDTokenSignedResponseAlg *SignatureAlgorithm `json:"idTokenSignedResponseAlg,omitempty"`
-	// How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say. At least
-	// 0s, at most 43200s.
+	// The lifetime of access tokens, from one minute to 12 hours; zero, or longer than the settings: as the
+	// settings say. At most 43200s, 0s, or at least 60s.
 	AccessTokenLifetime *Duration `json:"accessTokenLifetime,omitempty"`
-	// How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say. At least 0s,
-	// at most 43200s.
+	// The lifetime of ID tokens, from one minute to 12 hours; zero, or longer than the settings: as the settings
+	// say. At most 43200s, 0s, or at least 60s.
 	IDTokenLifetime *Duration `json:"idTokenLifetime,omitempty"`
-	// How long a refresh token is good while it is not used, from one hour to a year; no seconds: what the
-	// settings say. At least 0s, at most 3.1536e+07s.
+	// The idle lifetime of a refresh token, from one hour to a year; zero, or longer than the settings: as the
+	// settings say. At most 3.1536e+07s, 0s, or at least 3600s.
 	RefreshTokenIdleLifetime *Duration `json:"refreshTokenIdleLifetime,omitempty"`
-	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; no
-	// seconds: what the settings say. At least 0s, at most 9.4608e+07s.
+	// The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; zero, or longer
+	// than the settings: as the settings say. At most 9.4608e+07s, 0s, or at least 3600s.
 	RefreshTokenLifetime *Duration `json:"refreshTokenLifetime,omitempty"`
 }
 
@@ -2031,8 +2031,8 @@ type GetMessage struct {
 	Attempts int `json:"attempts"`
 	// When it was queued.
 	CreationDate time.Time `json:"creationDate"`
-	// When the code in it is good no more, and it is not sent any more; absent when it has none that ends before
-	// its link does.
+	// When the code in it expires, after which it is not sent; absent when it has none that ends before its link
+	// does.
 	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
 }
 
@@ -3257,7 +3257,7 @@ const (
 	MessageDeadReasonUnspecified MessageDeadReason = "MESSAGE_DEAD_REASON_UNSPECIFIED"
 	// It had all attempts that the server makes.
 	MessageDeadReasonAttempts MessageDeadReason = "MESSAGE_DEAD_REASON_ATTEMPTS"
-	// The code in it was good no more.
+	// The code in it had expired.
 	MessageDeadReasonExpired MessageDeadReason = "MESSAGE_DEAD_REASON_EXPIRED"
 	// The provider refused it for good: there is no such recipient, for example.
 	MessageDeadReasonRefused MessageDeadReason = "MESSAGE_DEAD_REASON_REFUSED"
@@ -4839,16 +4839,18 @@ type ResolvedLanguages struct {
 
 // ResolvedLifetimeSettings are the lifetimes as they apply in a context.
 type ResolvedLifetimeSettings struct {
-	// How long access tokens are good.
+	// The lifetime of access tokens.
 	AccessTokenLifetime ResolvedDuration `json:"accessTokenLifetime"`
-	// How long ID tokens are good.
+	// The lifetime of ID tokens.
 	IDTokenLifetime ResolvedDuration `json:"idTokenLifetime"`
-	// How long a refresh token is good while it is not used.
+	// The idle lifetime of a refresh token.
 	RefreshTokenIdleLifetime ResolvedDuration `json:"refreshTokenIdleLifetime"`
-	// How long refresh tokens that come of one sign-in are good in all.
+	// The absolute lifetime of the refresh tokens of one sign-in.
 	RefreshTokenLifetime ResolvedDuration `json:"refreshTokenLifetime"`
 	// How long a sign-in counts while the browser does not use it.
 	SessionIdleLifetime ResolvedDuration `json:"sessionIdleLifetime"`
+	// How long a sign-in counts in all.
+	SessionLifetime ResolvedDuration `json:"sessionLifetime"`
 }
 
 // ResolvedMessageTextSettings are the words as they apply in a context.
@@ -5579,7 +5581,8 @@ const (
 // SetApplicationSettings sets the properties that are present.
 type SetApplicationSettings struct {
 	// Whether the roles that people hold in the organization of an application are for trusted applications only
-	// (TrustApp): others act without any, whatever their users say.
+	// (TrustApp): others act without any, whatever their users say. Contexts tighten and never loosen: true of
+	// the system or an instance counts in all of its organizations, and false below it is refused.
 	RolesNeedTrust *BoolSetting `json:"rolesNeedTrust,omitempty"`
 }
 
@@ -5685,21 +5688,25 @@ type SetLanguagesReply struct {
 
 // SetLifetimeSettings sets the lifetimes that are present.
 type SetLifetimeSettings struct {
-	// How long access tokens are good, from one minute to 12 hours, which it is by default. At least 0s, at most
-	// 43200s.
+	// The lifetime of access tokens, from one minute to 12 hours; 12 hours by default. At most 43200s, 0s, or at
+	// least 60s.
 	AccessTokenLifetime *Duration `json:"accessTokenLifetime,omitempty"`
-	// How long ID tokens are good, from one minute to 12 hours, which it is by default. At least 0s, at most
-	// 43200s.
+	// The lifetime of ID tokens, from one minute to 12 hours; 12 hours by default. At most 43200s, 0s, or at
+	// least 60s.
 	IDTokenLifetime *Duration `json:"idTokenLifetime,omitempty"`
-	// How long a refresh token is good while it is not used, from one hour to a year; 30 days by default. At
-	// least 0s, at most 3.1536e+07s.
+	// The idle lifetime of a refresh token, from one hour to a year; 30 days by default. At most 3.1536e+07s,
+	// 0s, or at least 3600s.
 	RefreshTokenIdleLifetime *Duration `json:"refreshTokenIdleLifetime,omitempty"`
-	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; 90 days by
-	// default. At least 0s, at most 9.4608e+07s.
+	// The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; 90 days by
+	// default. At most 9.4608e+07s, 0s, or at least 3600s.
 	RefreshTokenLifetime *Duration `json:"refreshTokenLifetime,omitempty"`
-	// How long a sign-in counts while the browser does not use it, from five minutes to ten days, after which it
-	// ends in any case; 24 hours by default. At least 0s, at most 864000s.
+	// How long a sign-in counts while the browser does not use it, from five minutes to ten days; 24 hours by
+	// default. At most 864000s, 0s, or at least 300s.
 	SessionIdleLifetime *Duration `json:"sessionIdleLifetime,omitempty"`
+	// How long a sign-in counts in all, from when the user last proved who they are by a password or at an
+	// identity provider, from five minutes to 90 days; ten days by default. It is asked at each use, so a new
+	// one counts for the sign-ins that there are, too. At most 7.776e+06s, 0s, or at least 300s.
+	SessionLifetime *Duration `json:"sessionLifetime,omitempty"`
 }
 
 // SetLifetimesReply is the answer of SetLifetimes.
@@ -6572,6 +6579,13 @@ type TransferUserMetadata struct {
 type TrustAppReply struct {
 	// Sequence and date of the change.
 	Details Details `json:"details"`
+}
+
+// TrustAppRequest is the request of TrustApp.
+type TrustAppRequest struct {
+	// Whether it is trusted within its organization only. Of one that is trusted in the instance this is
+	// refused: DistrustApp takes that back.
+	OrganizationOnly bool `json:"organizationOnly,omitzero"`
 }
 
 // TwilioConfig is an account with Twilio.

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/writ-id/writ/impl/core/store/pgtest"
@@ -130,4 +131,36 @@ func TestSEC235_OnlyWhoMayTrustChangesWhatIsTrusted(t *testing.T) {
 	}
 	c.Must("owner", "POST", at+"/_distrust", "")
 	c.Must("orgowner", "PATCH", at, `{"oidc":{"developmentMode":false}}`)
+}
+
+// TestSEC236_TrustIsNoMoreThanWasAskedFor: what asks for trust within the organization is never
+// taken as trust in the instance, wherever it stands and whatever was before.
+func TestSEC236_TrustIsNoMoreThanWasAskedFor(t *testing.T) {
+	t.Parallel()
+	c := servertest.New(t, 1, nil)
+	project := c.Create("orgowner", "/resources/v3alpha/projects", `{"name":"p"}`)
+	at := apps + "/" + servertest.ID(t, create(c, project, "web", `"authMethodType":"AUTH_METHOD_TYPE_BASIC"`))
+	is := func(trusted, inOrganization bool) {
+		t.Helper()
+		app := c.Must("owner", "GET", at, "")
+		want := fmt.Sprintf(`"trusted":%t,"trustedInOrganization":%t`, trusted, inOrganization)
+		if text := strings.ReplaceAll(app.Body, " ", ""); !strings.Contains(text, want) {
+			t.Errorf("the app is %s, want %s", text, want)
+		}
+	}
+	c.Refused("owner", "POST", at+"/_trust", `{"organization":true}`, 400, "UNKNOWN_FIELD")
+	c.Refused("owner", "POST", at+"/_trust?organizationOnly=true", "", 400, "UNKNOWN_PARAMETER")
+	c.Refused("owner", "POST", at+"/_distrust", `{"organizationOnly":true}`, 400, "UNEXPECTED_BODY")
+	is(false, false)
+	c.Must("owner", "POST", at+"/_trust", `{"organizationOnly":true}`)
+	is(false, true)
+	c.Must("owner", "POST", at+"/_trust", "")
+	is(true, true)
+	// Less takes what was given before away by its own name, not in passing.
+	c.Refused("owner", "POST", at+"/_trust", `{"organizationOnly":true}`, 400, "APP_TRUSTED")
+	is(true, true)
+	c.Must("owner", "POST", at+"/_distrust", "{}")
+	is(false, false)
+	c.Must("owner", "POST", at+"/_trust", "{}")
+	is(true, false)
 }

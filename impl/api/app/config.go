@@ -9,7 +9,6 @@ import (
 	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	transferv1 "github.com/writ-id/writ/gen/proto/writ/transfer/v1"
 	"github.com/writ-id/writ/gen/storage"
-	"github.com/writ-id/writ/impl/api/lifetime"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/redirect"
 )
@@ -72,9 +71,6 @@ func usesSecret(row *db.App) bool {
 // one that was fine in development mode stops it from being left (SEC-003). below
 // is what follows the name of a list in the request.
 func check(row *db.App, local bool, below string) error {
-	if err := lifetime.Own(row); err != nil {
-		return err
-	}
 	client := redirect.Client{Native: row.ApplicationType == native, Development: row.DevelopmentMode, Local: local}
 	origins := below
 	if below != "" {

@@ -26,25 +26,32 @@ const (
 
 // TrustApp trusts an application.
 func (s *Service) TrustApp(ctx context.Context, req *appv3.TrustAppRequest) (*appv3.TrustAppResponse, error) {
-	details, err := s.setTrusted(ctx, req.GetId(), &eventv1.ApplicationTrusted{}, func(row *db.App) {
+	details, err := s.setTrusted(ctx, req.GetId(), &eventv1.ApplicationTrusted{}, func(row *db.App) error {
+		if row.Trusted && req.GetOrganizationOnly() {
+			return fault.New(fault.FailedPrecondition, "APP_TRUSTED", "the app is trusted in the instance; DistrustApp takes that back")
+		}
 		row.Trusted = row.Trusted || !req.GetOrganizationOnly()
 		row.TrustedInOrganization = row.TrustedInOrganization || req.GetOrganizationOnly()
+		return nil
 	})
 	return &appv3.TrustAppResponse{Details: details}, err
 }
 
 // DistrustApp trusts an application no longer.
 func (s *Service) DistrustApp(ctx context.Context, req *appv3.DistrustAppRequest) (*appv3.DistrustAppResponse, error) {
-	details, err := s.setTrusted(ctx, req.GetId(), &eventv1.ApplicationDistrusted{}, func(row *db.App) {
+	details, err := s.setTrusted(ctx, req.GetId(), &eventv1.ApplicationDistrusted{}, func(row *db.App) error {
 		row.Trusted, row.TrustedInOrganization = false, false
+		return nil
 	})
 	return &appv3.DistrustAppResponse{Details: details}, err
 }
 
-func (s *Service) setTrusted(ctx context.Context, id string, payload event.Payload, set func(*db.App)) (*object.Details, error) {
+func (s *Service) setTrusted(ctx context.Context, id string, payload event.Payload, set func(*db.App) error) (*object.Details, error) {
 	return s.apps.Change(ctx, id, payload, func(_ pgx.Tx, row *db.App) error {
 		old := *row
-		set(row)
+		if err := set(row); err != nil {
+			return err
+		}
 		if row.Trusted == old.Trusted && row.TrustedInOrganization == old.TrustedInOrganization {
 			return fault.New(fault.FailedPrecondition, "STATE_UNCHANGED", "the app %q is not in a state from which it can go there", id)
 		}

@@ -81,7 +81,7 @@ func (f *Factors) Issue(ctx context.Context, tx pgx.Tx, purpose Purpose, row *db
 	}
 	m := &message.Message{
 		InstanceID: row.InstanceID, OrgID: row.OrgID, UserID: row.UserID, Kind: message.SMS, Template: "otp_sms",
-		Recipient: row.Address, Language: user.PreferredLanguage,
+		Recipient: row.Address, Proven: row.IsVerified, Language: user.PreferredLanguage,
 		Data: message.Data{Code: code, Minutes: int(codeLifetime.Minutes()), Domain: domain, Name: user.DisplayName},
 	}
 	switch {

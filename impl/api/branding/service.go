@@ -35,8 +35,8 @@ type Service struct {
 
 	resource.Env
 	queries *db.Queries
-	// drawing has the places of uploads that are decoded, which tenants share by turns: of the
-	// cores half at most.
+	// drawing has the places of uploads that are decoded, which tenants share by turns: as many
+	// as half of the cores, one at least. A picture takes moments, so one is enough for all.
 	drawing *fair.Gate
 }
 
@@ -44,7 +44,8 @@ var _ settingsv3.ServiceBrandingSettingsServer = (*Service)(nil)
 
 // New returns a Service over env.
 func New(env resource.Env) *Service {
-	return &Service{Env: env, queries: db.New(), drawing: fair.New(runtime.GOMAXPROCS(0)/2, 4)}
+	places := max(runtime.GOMAXPROCS(0)/2, 1)
+	return &Service{Env: env, queries: db.New(), drawing: fair.NewShares(places, max(places-places/4, 1), 4)}
 }
 
 // ResolveBranding reads the properties as they apply in the context of the call.
@@ -101,11 +102,7 @@ func (s *Service) pictures(ctx context.Context, instanceID string, settings *set
 		}
 		stored := &settingsv3.StoredImage{} // takes it back
 		if len(one.upload.GetContent()) > 0 {
-			if err := s.drawing.Enter(ctx, instanceID); err != nil {
-				return nil, err
-			}
-			picture, err := redraw(one.upload.GetContent(), one.room, one.field)
-			s.drawing.Leave(instanceID)
+			picture, err := s.draw(ctx, instanceID, one.upload, one.room, one.field)
 			if err != nil {
 				return nil, err
 			}
@@ -115,6 +112,15 @@ func (s *Service) pictures(ctx context.Context, instanceID string, settings *set
 		reflected.Set(reflected.Descriptor().Fields().ByName(one.name), protoreflect.ValueOfMessage(stored.ProtoReflect()))
 	}
 	return drawn, nil
+}
+
+// draw draws an upload in one of the places of the node.
+func (s *Service) draw(ctx context.Context, instanceID string, upload *settingsv3.Image, room image.Point, field string) (*picture, error) {
+	if err := s.drawing.Enter(ctx, instanceID); err != nil {
+		return nil, err
+	}
+	defer s.drawing.Leave(instanceID)
+	return redraw(upload.GetContent(), room, field)
 }
 
 // keep stores the pictures that changed, and forgets those that were taken back.

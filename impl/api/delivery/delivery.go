@@ -125,7 +125,7 @@ func (s *Service) ReplayDelivery(ctx context.Context, req *actionv3.ReplayDelive
 			}
 		}
 		row.NextAttempt = nil
-		if !row.IsHeld && (len(free) > 0 || row.State == actionv3.DeliveryState_DELIVERY_STATE_FAILED) {
+		if !row.IsHeld && row.State == actionv3.DeliveryState_DELIVERY_STATE_FAILED {
 			row.NextAttempt = &now
 		}
 		row.State, row.DeadReason = actionv3.DeliveryState_DELIVERY_STATE_PENDING, actionv3.DeadReason_DEAD_REASON_UNSPECIFIED
@@ -133,6 +133,9 @@ func (s *Service) ReplayDelivery(ctx context.Context, req *actionv3.ReplayDelive
 		_, err = s.deliveries.Save(ctx, tx, &old, row, &eventv1.DeliveryReplayed{})
 		details = s.deliveries.Details(row)
 		if err != nil {
+			return err
+		}
+		if err := release(ctx, tx, free, now); err != nil {
 			return err
 		}
 		return s.queries.NotifyDeliveries(ctx, tx)
@@ -191,11 +194,7 @@ func (s *Service) ReplayDeliveries(ctx context.Context, req *actionv3.ReplayDeli
 		if count, err = s.queries.ReplayDeliveries(ctx, tx, db.ReplayDeliveriesParams{Now: now, InstanceID: call.Context.InstanceID, Ids: ids}); err != nil {
 			return err
 		}
-		var due delivery.Lanes
-		for _, lane := range free {
-			due.Add(lane)
-		}
-		if err := due.Release(ctx, tx, now); err != nil {
+		if err := release(ctx, tx, free, now); err != nil {
 			return err
 		}
 		if _, err := event.Append(ctx, tx, event.Event{
@@ -228,7 +227,16 @@ func (s *Service) holdTargets(ctx context.Context, tx pgx.Tx, queues map[deliver
 	return delivery.AddToQueues(ctx, tx, now, queues)
 }
 
-// free returns the lanes in which nothing is still to be sent.
+// release makes the oldest due that is to be sent in lanes where nothing was.
+func release(ctx context.Context, tx pgx.Tx, free []delivery.Lane, now time.Time) error {
+	var due delivery.Lanes
+	for _, lane := range free {
+		due.Add(lane)
+	}
+	return due.Release(ctx, tx, now)
+}
+
+// free returns the lanes in which nothing is still to be sent but what is held.
 func (s *Service) free(ctx context.Context, tx pgx.Tx, lanes []delivery.Lane) ([]delivery.Lane, error) {
 	var p db.FreeLanesParams
 	for i, lane := range lanes {

@@ -245,7 +245,7 @@ func (s *Service) claim(ctx context.Context, tx pgx.Tx, row *db.Domain) error {
 		}
 		if err := message.Queue(ctx, tx, &s.Env, &message.Message{
 			InstanceID: row.InstanceID, OrgID: user.OrgID, UserID: user.ID, Kind: message.Email, Template: "domain_claimed",
-			Recipient: user.VerifiedEmail, Language: user.PreferredLanguage,
+			Recipient: user.VerifiedEmail, Proven: user.IsEmailProven, Language: user.PreferredLanguage,
 			Data: message.Data{Domain: host, Name: user.DisplayName, Username: temporary + user.LoginSuffix},
 		}); err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	grantv3 "github.com/writ-id/writ/gen/proto/writ/grant/v3alpha"
 	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	"github.com/writ-id/writ/gen/storage"
+	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
 )
@@ -55,11 +56,27 @@ func (s *Service) locate(ctx context.Context, tx pgx.Tx, row *db.UserGrant) (*db
 	row.OrgID = under.GrantedOrgID
 	// The owner of the project may see its grants, but gives no roles in the name
 	// of another organization.
+	row.InstanceID = under.InstanceID
 	at := policy.Place{InstanceID: under.InstanceID, OrgID: under.GrantedOrgID, ProjectGrantID: under.ID}
 	if !policy.CallFrom(ctx).Reaches(at) {
 		return nil, s.projectGrants.Missing(under.ID)
 	}
-	return under, nil
+	return under, s.ownWord(ctx, tx, row, "userGrant.userId")
+}
+
+// ownWord refuses to give a service user roles under a project grant, unless it is
+// the word of the organization that has the grant: by that the applications of the project know
+// the user, and their tokens are shown to those (TokenOwner). Owners of a project grant are
+// appointed by the owner of the project, who would else speak for the other organization.
+func (s *Service) ownWord(ctx context.Context, tx db.DBTX, row *db.UserGrant, field string) error {
+	if row.ProjectGrantID == nil || policy.CallFrom(ctx).Reaches(policy.Place{InstanceID: row.InstanceID, OrgID: row.OrgID}) {
+		return nil
+	}
+	service, err := s.queries.IsServiceUser(ctx, tx, db.IsServiceUserParams{InstanceID: row.InstanceID, ID: row.UserID})
+	if err == nil && service {
+		err = fault.New(fault.PermissionDenied, "SERVICE_USER_OF_ORG", "who administers the granted organization gives its service users roles").On(field)
+	}
+	return err
 }
 
 // PatchUserGrant changes the roles.
@@ -71,6 +88,9 @@ func (s *Service) PatchUserGrant(ctx context.Context, req *grantv3.PatchUserGran
 	var details *object.Details
 	err = s.holding(ctx, grant.ProjectID, func(tx pgx.Tx) error {
 		details, err = s.userGrants.In(tx).Change(ctx, req.GetId(), &eventv1.UserGrantChanged{}, func(tx pgx.Tx, row *db.UserGrant) error {
+			if err := s.ownWord(ctx, tx, row, "id"); err != nil {
+				return err
+			}
 			storage.AssignPatchUserGrant(row, req.GetUserGrant())
 			var under *db.ProjectGrant
 			if row.ProjectGrantID != nil {
@@ -111,6 +131,13 @@ func (s *Service) SearchUserGrants(ctx context.Context, req *grantv3.SearchUserG
 
 // ActivateUserGrant makes a user grant active.
 func (s *Service) ActivateUserGrant(ctx context.Context, req *grantv3.ActivateUserGrantRequest) (*grantv3.ActivateUserGrantResponse, error) {
+	row, err := s.userGrants.Get(ctx, req.GetId())
+	if err == nil {
+		err = s.ownWord(ctx, s.DB.Conn(), row, "id")
+	}
+	if err != nil {
+		return nil, err
+	}
 	details, err := resource.SetState(ctx, s.userGrants, storage.UserGrants{}.State, req.GetId(), active, &eventv1.UserGrantReactivated{})
 	return &grantv3.ActivateUserGrantResponse{Details: details}, err
 }

@@ -2,6 +2,7 @@ package lifetime
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -10,7 +11,6 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	"github.com/writ-id/writ/impl/core/cache"
-	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/setting"
 	"github.com/writ-id/writ/impl/core/store"
 )
@@ -19,36 +19,35 @@ import (
 type Lives struct {
 	Access, ID           time.Duration
 	RefreshIdle, Refresh time.Duration // unused, and in all
-	SessionIdle          time.Duration
+	SessionIdle, Session time.Duration // likewise
+
+	said says
 }
+
+// says is which of the lifetimes of tokens a context says, which applications do not lengthen.
+type says struct{ access, id, refreshIdle, refresh bool }
 
 // Defaults are the system's. Access and ID tokens live no longer: keys are published for as
 // long as what they signed.
-var Defaults = Lives{
-	Access: 12 * time.Hour, ID: 12 * time.Hour,
-	RefreshIdle: 30 * 24 * time.Hour, Refresh: 90 * 24 * time.Hour,
-	SessionIdle: 24 * time.Hour,
-}
+var Defaults = livesOf(defaults)
+
+const day = 24 * time.Hour
+
+// LongestSession is how long a sign-in counts at most, by the rule of the contract.
+const LongestSession = 90 * day
 
 var defaults = &eventv1.LifetimesSet{
-	AccessTokenLifetime: durationpb.New(Defaults.Access), IdTokenLifetime: durationpb.New(Defaults.ID),
-	RefreshTokenIdleLifetime: durationpb.New(Defaults.RefreshIdle), RefreshTokenLifetime: durationpb.New(Defaults.Refresh),
-	SessionIdleLifetime: durationpb.New(Defaults.SessionIdle),
+	AccessTokenLifetime: durationpb.New(12 * time.Hour), IdTokenLifetime: durationpb.New(12 * time.Hour),
+	RefreshTokenIdleLifetime: durationpb.New(30 * day), RefreshTokenLifetime: durationpb.New(90 * day),
+	SessionIdleLifetime: durationpb.New(day), SessionLifetime: durationpb.New(10 * day),
 }
 
-// shortest are the least that can be set: what is shorter ends before it is used.
-var shortest = map[protoreflect.Name]time.Duration{
-	"access_token_lifetime": time.Minute, "id_token_lifetime": time.Minute,
-	"refresh_token_idle_lifetime": time.Hour, "refresh_token_lifetime": time.Hour,
-	"session_idle_lifetime": 5 * time.Minute,
-}
-
-// least refuses a lifetime that is too short. None at all is inherited.
-func least(at string, name protoreflect.Name, life time.Duration) error {
-	if life != 0 && life < shortest[name] {
-		return fault.Invalid("LIFETIME_TOO_SHORT", at, "must be at least %v, or 0s for what is inherited", shortest[name])
+func livesOf(applies *eventv1.LifetimesSet) Lives {
+	return Lives{
+		Access: applies.GetAccessTokenLifetime().AsDuration(), ID: applies.GetIdTokenLifetime().AsDuration(),
+		RefreshIdle: applies.GetRefreshTokenIdleLifetime().AsDuration(), Refresh: applies.GetRefreshTokenLifetime().AsDuration(),
+		SessionIdle: applies.GetSessionIdleLifetime().AsDuration(), Session: applies.GetSessionLifetime().AsDuration(),
 	}
-	return nil
 }
 
 func durationOf(v protoreflect.Value) time.Duration {
@@ -56,36 +55,19 @@ func durationOf(v protoreflect.Value) time.Duration {
 	return of.AsDuration()
 }
 
-// Own refuses what an application cannot say of its tokens.
-func Own(app *db.App) error {
-	for _, one := range []struct {
-		field string
-		name  protoreflect.Name
-		nanos int64
-	}{
-		{"accessTokenLifetime", "access_token_lifetime", app.AccessTokenLifetimeNanos},
-		{"idTokenLifetime", "id_token_lifetime", app.IDTokenLifetimeNanos},
-		{"refreshTokenIdleLifetime", "refresh_token_idle_lifetime", app.RefreshTokenIdleLifetimeNanos},
-		{"refreshTokenLifetime", "refresh_token_lifetime", app.RefreshTokenLifetimeNanos},
-	} {
-		if err := least("app.oidc."+one.field, one.name, time.Duration(one.nanos)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// For returns how long the tokens of an application are good: what it says itself counts.
+// For returns how long the tokens of an application are good: what it says itself counts, where
+// it is no longer than what is said where it is.
 func (l Lives) For(app *db.App) Lives {
 	for _, one := range []struct {
 		life *time.Duration
+		said bool
 		own  int64
 	}{
-		{&l.Access, app.AccessTokenLifetimeNanos}, {&l.ID, app.IDTokenLifetimeNanos},
-		{&l.RefreshIdle, app.RefreshTokenIdleLifetimeNanos}, {&l.Refresh, app.RefreshTokenLifetimeNanos},
+		{&l.Access, l.said.access, app.AccessTokenLifetimeNanos}, {&l.ID, l.said.id, app.IDTokenLifetimeNanos},
+		{&l.RefreshIdle, l.said.refreshIdle, app.RefreshTokenIdleLifetimeNanos}, {&l.Refresh, l.said.refresh, app.RefreshTokenLifetimeNanos},
 	} {
-		if one.own != 0 {
-			*one.life = time.Duration(one.own)
+		if own := time.Duration(one.own); own != 0 && (!one.said || own < *one.life) {
+			*one.life = own
 		}
 	}
 	return l
@@ -116,19 +98,38 @@ func (r *Reader) Of(ctx context.Context, instanceID, orgID string) (Lives, error
 		if err != nil {
 			return Lives{}, err
 		}
-		applies := setting.Applies(words, defaults)
-		return Lives{
-			Access: applies.GetAccessTokenLifetime().AsDuration(), ID: applies.GetIdTokenLifetime().AsDuration(),
-			RefreshIdle: applies.GetRefreshTokenIdleLifetime().AsDuration(), Refresh: applies.GetRefreshTokenLifetime().AsDuration(),
-			SessionIdle: applies.GetSessionIdleLifetime().AsDuration(),
-		}, nil
+		said := setting.Applies(words, &eventv1.LifetimesSet{})
+		lives := livesOf(setting.Applies(words, defaults))
+		lives.said = says{said.AccessTokenLifetime != nil, said.IdTokenLifetime != nil, said.RefreshTokenIdleLifetime != nil, said.RefreshTokenLifetime != nil}
+		return lives, nil
 	})
 }
 
+// read reads the words that count, the nearest context first.
 func read(ctx context.Context, conn db.DBTX, instanceID, orgID string) ([]setting.Word[*eventv1.LifetimesSet], error) {
 	said, err := setting.Read(ctx, conn, instanceID, orgID, Subject)
 	if err != nil {
 		return nil, err
 	}
-	return setting.Words[*eventv1.LifetimesSet](said, Subject)
+	words, err := setting.Words[*eventv1.LifetimesSet](said, Subject)
+	bound(words)
+	return words, err
+}
+
+// bound takes out of each word what is longer than a context above says: nobody lengthens what
+// those say who answer for more.
+func bound(words []setting.Word[*eventv1.LifetimesSet]) {
+	most := map[protoreflect.Name]time.Duration{}
+	for i := range slices.Backward(words) {
+		word := words[i].Says.ProtoReflect()
+		word.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+			life := durationOf(v)
+			if above, said := most[f.Name()]; said && life > above {
+				word.Clear(f)
+			} else {
+				most[f.Name()] = life
+			}
+			return true
+		})
+	}
 }

@@ -11,6 +11,7 @@ import (
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	settingsv3 "github.com/writ-id/writ/gen/proto/writ/settings/v3alpha"
 	"github.com/writ-id/writ/impl/core/event"
+	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/setting"
@@ -50,20 +51,23 @@ func (s *Service) ResolveLifetimes(ctx context.Context, _ *settingsv3.ResolveLif
 
 // SetLifetimes sets or takes back what is present.
 func (s *Service) SetLifetimes(ctx context.Context, req *settingsv3.SetLifetimesRequest) (*settingsv3.SetLifetimesResponse, error) {
-	if err := Check(req.GetSettings()); err != nil {
-		return nil, err
-	}
 	details, err := setting.Set(ctx, &s.Env, setting.Change[*eventv1.LifetimesSet]{
 		Subject: Subject, Says: asker.Asked(req.GetSettings()),
+		Agree: func(words []setting.Word[*eventv1.LifetimesSet]) error { return shorter(req.GetSettings(), words[1:]) },
 		Event: func(changed, _ *eventv1.LifetimesSet) event.Payload { return changed },
 	})
 	return &settingsv3.SetLifetimesResponse{Details: details}, err
 }
 
-// Check refuses lifetimes that are too short; the contract refuses those that are too long.
-func Check(settings *settingsv3.SetLifetimeSettings) (err error) {
-	settings.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		err = least("settings."+f.JSONName(), f.Name(), durationOf(v))
+// shorter refuses lifetimes that are longer than contexts above say.
+func shorter(asked *settingsv3.SetLifetimeSettings, above []setting.Word[*eventv1.LifetimesSet]) (err error) {
+	bound(above)
+	said := setting.Applies(above, &eventv1.LifetimesSet{}).ProtoReflect()
+	asked.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		of := said.Descriptor().Fields().ByName(f.Name())
+		if said.Has(of) && durationOf(v) > durationOf(said.Get(of)) {
+			err = fault.Invalid("LIFETIME_TOO_LONG", "settings."+f.JSONName(), "must be at most %v, which is said above", durationOf(said.Get(of)))
+		}
 		return err == nil
 	})
 	return err

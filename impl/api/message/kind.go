@@ -11,7 +11,7 @@ type kind struct {
 
 // kinds are all that the product sends.
 var kinds = map[string]kind{
-	"verify_email":     {variables: []string{"Code", "Minutes", "Domain", "Name"}, needed: "Code"},
+	"verify_email":     {variables: []string{"Code", "Minutes", "Link", "Domain", "Name"}, needed: "Code"},
 	"verify_phone":     {variables: []string{"Code", "Minutes", "Domain"}, needed: "Code", sms: true},
 	"otp_email":        {variables: []string{"Code", "Minutes", "Domain", "Name"}, needed: "Code"},
 	"otp_sms":          {variables: []string{"Code", "Minutes", "Domain"}, needed: "Code", sms: true},

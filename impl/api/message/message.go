@@ -41,6 +41,7 @@ type Message struct {
 	Kind                      Kind
 	Template                  string // a kind of message: kinds
 	Recipient                 string // an e-mail address or a phone number
+	Proven                    bool   // whether the user has proven that it is theirs
 	Language                  string // what the user prefers; the settings decide where it is not offered
 	Data                      Data
 }
@@ -64,12 +65,15 @@ type payload struct {
 	Code    string `json:"code,omitempty"`
 }
 
-// An address gets at most hourlyLimit messages an hour; what is more is not sent, and its
-// caller does not learn of it (SEC-185).
+// An address gets at most hourlyLimit messages an hour from all who name it, and as many as
+// the user who has proven it; what is more is not sent, and its caller does not learn of it
+// (SEC-185). So nobody uses up another one's.
 const hourlyLimit = 50
 
 // Queue queues a message within tx, in the words it will be sent with. It refuses a message
 // with a code, which somebody waits for, when nobody would carry it on; a notice is left out.
+// An address that is nobody's yet is that of whoever was named, so no text of who named it
+// goes there.
 func Queue(ctx context.Context, tx db.DBTX, env *resource.Env, m *Message) error {
 	// Who carries messages on reads the codes in them. So those of who holds more than the
 	// owner of their organization could give are in the hands of the instance (SEC-235).
@@ -86,6 +90,10 @@ func Queue(ctx context.Context, tx db.DBTX, env *resource.Env, m *Message) error
 		}
 		return err
 	}
+	counted := m.UserID
+	if !m.Proven {
+		counted, m.Data.Name = "", ""
+	}
 	said, err := setting.Read(ctx, tx, m.InstanceID, m.OrgID, subjects(m.Template)...)
 	if err != nil {
 		return err
@@ -99,7 +107,7 @@ func Queue(ctx context.Context, tx db.DBTX, env *resource.Env, m *Message) error
 		return err
 	}
 	now, q := env.Now(), db.New()
-	recent, err := q.RecentMessagesTo(ctx, tx, db.RecentMessagesToParams{InstanceID: m.InstanceID, Recipient: m.Recipient, Since: now.Add(-time.Hour)})
+	recent, err := q.RecentMessagesTo(ctx, tx, db.RecentMessagesToParams{InstanceID: m.InstanceID, Recipient: m.Recipient, UserID: counted, Since: now.Add(-time.Hour)})
 	if err != nil || recent >= hourlyLimit {
 		return err
 	}

@@ -33,6 +33,26 @@ func preview(c *servertest.Cluster, user, at, request string) (subject, text, pa
 	return show("subject"), show("text"), show("html")
 }
 
+// TestSEC185_SubjectsSayWhoWrites: a subject names the instance, so that it reads like what it
+// is, and a message asks for nothing in a hurry.
+func TestSEC185_SubjectsSayWhoWrites(t *testing.T) {
+	t.Parallel()
+	c := servertest.New(t, 1, nil)
+	for _, kind := range allKinds {
+		for _, language := range []string{"en", "de"} {
+			subject, text, _ := preview(c, "owner", texts+kind+"/"+language+"/_preview", `{}`)
+			if subject != "" && !strings.Contains(subject, "a.example") {
+				t.Errorf("%s in %s: the subject %q does not say who writes", kind, language, subject)
+			}
+			for _, hurry := range []string{"act now", "at once", "immediately", "urgent", "sofort", "dringend", "!"} {
+				if strings.Contains(strings.ToLower(subject+text), hurry) {
+					t.Errorf("%s in %s: %q hurries: %q", kind, language, hurry, text)
+				}
+			}
+		}
+	}
+}
+
 func TestEveryKindHasWordsInEveryLanguage(t *testing.T) {
 	t.Parallel()
 	c := servertest.New(t, 1, nil)
@@ -113,12 +133,12 @@ func TestWordsAreInheritedPropertyByProperty(t *testing.T) {
 	org := "?ctx.orgId=" + c.Org("A")
 	at := texts + "otp_email/en"
 	for _, step := range []struct{ query, body, instance, org string }{
-		{"", `{}`, "{{.Code}} is your code of system|Your code of system", "{{.Code}} is your code of system|Your code of system"},
+		{"", `{}`, "{{.Code}} is your code for {{.Domain}} of system|Your code of system", "{{.Code}} is your code for {{.Domain}} of system|Your code of system"},
 		{"", `{"subject":"Code {{.Code}}"}`, "Code {{.Code}}|Your code of system", "Code {{.Code}} of instance|Your code of system"},
 		{org, `{"title":"Hi"}`, "", "Code {{.Code}} of instance|Hi"},
 		{org, `{"subject":"Org {{.Code}}","title":""}`, "", "Org {{.Code}}|Your code of system"},
-		{"", `{"subject":""}`, "{{.Code}} is your code of system|Your code of system", "Org {{.Code}}|Your code of system"},
-		{org, `{"subject":""}`, "", "{{.Code}} is your code of system|Your code of system"},
+		{"", `{"subject":""}`, "{{.Code}} is your code for {{.Domain}} of system|Your code of system", "Org {{.Code}}|Your code of system"},
+		{org, `{"subject":""}`, "", "{{.Code}} is your code for {{.Domain}} of system|Your code of system"},
 	} {
 		c.Must("owner", "PATCH", at+step.query, step.body)
 		for _, of := range [][2]string{{"", step.instance}, {org, step.org}} {
@@ -280,7 +300,7 @@ func TestAMailIsSentInTheWordsAndLooksOfItsContext(t *testing.T) {
 	c.Must("owner", "PATCH", "/settings/v3alpha/branding"+org, `{"primaryColorLight":"#402060","helpLink":"https://help.a.example/?a=b&c=d","hideProductName":{"value":true}}`)
 	c.Must("owner", "PATCH", texts+"otp_email/en"+org, body(map[string]string{"text": "Dear {{.Name}},\nuse\n\n{{.Code}}\n\nA < B & C", "footer": "Yours, A"}))
 	subject, text, page := preview(c, "owner", texts+"otp_email/en/_preview"+org, `{"title":"Only here"}`)
-	if subject != "12345678 is your code" || text != "Only here\n\nHello Ada Lovelace,\n\nDear Ada Lovelace,\nuse\n\n    12345678\n\nA < B & C\n\n-- \nYours, A\nHelp: https://help.a.example/?a=b&c=d\n" {
+	if subject != "12345678 is your code for a.example" || text != "Only here\n\nHello Ada Lovelace,\n\nDear Ada Lovelace,\nuse\n\n    12345678\n\nA < B & C\n\n-- \nYours, A\nHelp: https://help.a.example/?a=b&c=d\n" {
 		t.Errorf("got %q, %q", subject, text)
 	}
 	for _, part := range []string{"#402060", `href="https://help.a.example/?a=b&amp;c=d"`, "A &lt; B &amp; C", "Dear Ada Lovelace,<br>use", "Only here"} {

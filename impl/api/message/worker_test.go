@@ -71,7 +71,7 @@ func (q *queue) addWith(recipient, language string, data message.Data) {
 	q.Helper()
 	if err := message.Queue(q.Context(), q.env.DB.Pool, &q.env, &message.Message{
 		InstanceID: q.user.InstanceID, OrgID: q.user.OrgID, UserID: q.user.ID, Kind: message.Email, Template: "otp_email",
-		Recipient: recipient, Language: language, Data: data,
+		Recipient: recipient, Proven: true, Language: language, Data: data,
 	}); err != nil {
 		q.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestAMessageThatCannotBeSentIsTriedAgainAndThenGivenUp(t *testing.T) {
 	if n := sender.sent["a@a.example"]; n != 12 {
 		t.Errorf("it was tried %d times, want 12", n)
 	}
-	if !strings.HasPrefix(sender.text, "12345678 ist Ihr Code\nIhr Code\n\nGuten Tag") {
+	if !strings.HasPrefix(sender.text, "12345678 ist Ihr Code für a.example\nIhr Code\n\nGuten Tag") {
 		t.Errorf("got the text %q", sender.text)
 	}
 	if !strings.Contains(sender.html, `<html lang="de">`) || !strings.Contains(sender.html, "12345678") {
@@ -204,6 +204,36 @@ func TestSEC185_OneAddressGetsSoManyMessagesAnHour(t *testing.T) {
 	}
 }
 
+// TestSEC185_NobodyUsesUpTheMessagesOfAnother: who names an address that is not theirs, as a
+// factor to be or however, keeps nothing from who has proven it, and says nothing of themselves.
+func TestSEC185_NobodyUsesUpTheMessagesOfAnother(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	send := func(user string, proven bool) {
+		t.Helper()
+		if err := message.Queue(t.Context(), q.env.DB.Pool, &q.env, &message.Message{
+			InstanceID: q.user.InstanceID, OrgID: q.user.OrgID, UserID: user, Kind: message.Email, Template: "otp_email", Recipient: "a@a.example", Proven: proven,
+			Data: message.Data{Code: "12345678", Domain: "a.example", Name: "Zyq"},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q.add("b@a.example", "") // as many of another address
+	var stranger string
+	if err := q.env.DB.Pool.QueryRow(t.Context(), "SELECT id FROM users WHERE instance_id = $1 AND id <> $2 LIMIT 1", q.user.InstanceID, q.user.ID).Scan(&stranger); err != nil {
+		t.Fatal(err)
+	}
+	for range 60 {
+		send(stranger, false)
+	}
+	send(q.user.ID, true)
+	var of, named int
+	if err := q.env.DB.Pool.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE user_id = $1), count(*) FILTER (WHERE user_id <> $1 AND payload::text LIKE '%Zyq%')
+		FROM messages WHERE recipient = 'a@a.example'`, q.user.ID).Scan(&of, &named); err != nil || of != 1 || named != 0 {
+		t.Errorf("the owner got %d messages, %d of others say their name (%v)", of, named, err)
+	}
+}
+
 // Who registers with somebody else's address says what that one reads first.
 func TestSEC185_ANameInAMessageIsAFewWordsOfLetters(t *testing.T) {
 	t.Parallel()
@@ -218,7 +248,7 @@ func TestSEC185_ANameInAMessageIsAFewWordsOfLetters(t *testing.T) {
 			t.Fatal(err)
 		}
 		first, _, _ := strings.Cut(sender.text, ",\n")
-		if first != strings.TrimSuffix("12345678 is your code\nYour code\n\nHello "+want, " ") {
+		if first != strings.TrimSuffix("12345678 is your code for a.example\nYour code\n\nHello "+want, " ") {
 			t.Errorf("%q: got %q", name, first)
 		}
 	}

@@ -117,7 +117,7 @@ func (e *Endpoint) export(w http.ResponseWriter, r *http.Request) error {
 			}
 			file, err := e.Space.New(instanceID)
 			if err != nil {
-				return nil, err
+				return nil, room(err)
 			}
 			defer func() { _ = file.Close() }() // it was read
 			summary, err := whole(ctx, file, progress)
@@ -131,7 +131,7 @@ func (e *Endpoint) export(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	file, err := e.Space.New(instanceID)
 	if err != nil {
-		return err
+		return room(err)
 	}
 	defer func() { _ = file.Close() }() // it was read
 	summary, err := whole(ctx, file, tell)
@@ -158,12 +158,13 @@ func (e *Endpoint) export(w http.ResponseWriter, r *http.Request) error {
 func (e *Endpoint) upload(ctx context.Context, file *spool.File, to bucket.Place) error {
 	ctx, watched, done := watch(ctx, stepTime)
 	defer done()
-	object, err := e.Buckets.Create(ctx, to)
+	object, err := e.Buckets.Create(ctx, to, watched.went)
 	if err != nil {
 		return because(ctx, err)
 	}
 	defer object.Abort()
-	if _, err = io.Copy(watched.writer(object), io.NewSectionReader(file, 0, file.Size())); err == nil {
+	if _, err = io.Copy(object, io.NewSectionReader(file, 0, file.Size())); err == nil {
+		watched.within(closeTime)
 		err = object.Close()
 	}
 	return because(ctx, err)
@@ -222,12 +223,7 @@ func (e *Endpoint) load(w http.ResponseWriter, r *http.Request) error {
 				return nil, room(err)
 			}
 		}
-		var report *transferv1.ImportReport
-		err := e.working(ctx, instanceID, func() (err error) {
-			report, err = e.importFile(ctx, data, plan, progress)
-			return err
-		})
-		return report, err
+		return e.importFile(ctx, data, plan, progress)
 	}
 	if value(req.Async) {
 		free := end

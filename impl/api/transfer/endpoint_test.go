@@ -1,6 +1,7 @@
 package transfer_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -468,6 +469,45 @@ func TestREL108_AnInstanceMovesOneThingAtATime(t *testing.T) {
 	}
 	until(t, c, first)
 	c.Must("owner", "POST", exportPath, answered)
+}
+
+// TestREL108_AnImportThatWaitsForAnotherNodeHoldsNoPlace has other nodes import into as many
+// instances as a node has places, and imports wait for them, while a further instance exports.
+func TestREL108_AnImportThatWaitsForAnotherNodeHoldsNoPlace(t *testing.T) {
+	t.Parallel()
+	const third = `  - name: c
+    domains: [c.example]
+    organizations:
+      - name: C
+        users: [{username: carol, service: {name: Service}, instance_roles: [IAM_OWNER], tokens: [{name: t}]}]
+`
+	var carol string
+	c := servertest.New(t, 1, func(c *server.Config) {
+		carol = servertest.Apply(t, *c, whole+third).Secrets["instances.c.users.carol.tokens.t"]
+	})
+	tx, err := c.DB.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }() // before the nodes end
+	for _, instance := range []string{"a", "b"} {
+		if _, err := tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock(hashtextextended('import/' || $1::text, 0))", c.Instance(instance)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := begin(t, c, importPath, `{"async":true,"data_orgsv1":`+file+`}`)
+	if got := c.Call(0, "b.example", "bob", "POST", importPath, `{"async":true,"data_orgsv1":`+file+`}`); got.Status != http.StatusAccepted {
+		t.Fatalf("got %d %s", got.Status, got.Body)
+	}
+	for range 50 { // both wait meanwhile
+		if got := c.Call(0, "c.example", carol, "POST", exportPath, `{"response_output":true,"timeout":"20s"}`); got.Status != http.StatusOK {
+			t.Fatalf("the third instance: got %d %s", got.Status, got.Body)
+		}
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	until(t, c, first)
 }
 
 // TestREL108_WhoeverIsSlowHoldsNoPlaceAndNoTransaction has silent uploads, a storage that never

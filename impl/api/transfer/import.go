@@ -82,19 +82,21 @@ func (s *Service) Import(ctx context.Context, from transfer.Source, plan Plan, p
 // errElsewhere says that another node imports into the instance.
 var errElsewhere = errors.New("transfer: another import runs")
 
-// alone does something in a transaction when no other node imports into the instance. Whoever
-// waits has none open.
+// alone does something in a transaction and a place of the node when no other node imports into
+// the instance. A wait for that one has neither.
 func (s *Service) alone(ctx context.Context, instanceID string, do func(tx pgx.Tx) error) error {
 	for {
-		err := pgx.BeginFunc(ctx, s.DB.Pool, func(tx pgx.Tx) error {
-			free, err := db.New().LockImports(ctx, tx, instanceID)
-			if err == nil && !free {
-				err = errElsewhere
-			}
-			if err != nil {
-				return err
-			}
-			return do(tx)
+		err := s.working(ctx, instanceID, func() error {
+			return pgx.BeginFunc(ctx, s.DB.Pool, func(tx pgx.Tx) error {
+				free, err := db.New().LockImports(ctx, tx, instanceID)
+				if err == nil && !free {
+					err = errElsewhere
+				}
+				if err != nil {
+					return err
+				}
+				return do(tx)
+			})
 		})
 		if !errors.Is(err, errElsewhere) {
 			return err

@@ -21,6 +21,8 @@ const (
 	// step is how many bytes may take stepTime.
 	step     = 1 << 20
 	stepTime = 30 * time.Second
+	// closeTime is what a storage may take to make an object of the parts that it has.
+	closeTime = 5 * time.Minute
 	// busyWait is what a client is told to wait that comes too early.
 	busyWait = 10 * time.Second
 )
@@ -28,7 +30,7 @@ const (
 var (
 	errRunning = fault.New(fault.Busy, "TRANSFERS_RUNNING", "another transfer of this instance is running on this node; try again in %s", busyWait).After(busyWait)
 	errBusy    = fault.New(fault.Unavailable, "TRANSFERS_RUNNING", "the node exports and imports as much as it can at once; try again in %s", busyWait).After(busyWait)
-	errFull    = fault.New(fault.Unavailable, "TRANSFER_SPACE", "the room that the node has for what moves (--transfer-space) is in use; try again in %s", busyWait).After(busyWait)
+	errFull    = fault.New(fault.Unavailable, "TRANSFER_SPACE", "the room that the node has for what moves is in use (--transfer-space, or the disk of --transfer-dir); try again in %s", busyWait).After(busyWait)
 	errShare   = fault.New(fault.TooLarge, "TRANSFER_SPACE", "this is more than one instance may have of the node's room for what moves: half of --transfer-space")
 	errStalled = fault.New(fault.Unavailable, "STORAGE_UNAVAILABLE", "the storage is too slow, or does not answer: a MiB may take %s", stepTime)
 )
@@ -87,49 +89,54 @@ func (s *steps) went(n int) error {
 	return s.begun()
 }
 
-// watched ends what moves bytes when they do not move: that of a context and its reader or writer.
+// watched ends what moves bytes when they do not move: that of a context and its reader.
 type watched struct {
 	timer *time.Timer
+
+	mu    sync.Mutex
+	each  time.Duration // a step may take
 	steps steps
 }
 
 // watch returns a context that ends with errStalled unless bytes move, within so long a step.
-func watch(ctx context.Context, within time.Duration) (context.Context, *watched, func()) {
+func watch(ctx context.Context, each time.Duration) (context.Context, *watched, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	w := &watched{timer: time.AfterFunc(within, func() { cancel(errStalled) })}
+	w := &watched{timer: time.AfterFunc(each, func() { cancel(errStalled) }), each: each}
 	w.steps.begun = func() error {
-		w.timer.Reset(within)
+		w.timer.Reset(w.each)
 		return nil
 	}
 	return ctx, w, func() { w.timer.Stop(); cancel(nil) }
 }
 
-func (w *watched) reader(of io.Reader) io.Reader { return moved{r: of, w: w} }
-func (w *watched) writer(of io.Writer) io.Writer { return moved{to: of, w: w} }
+// went notes that bytes moved.
+func (w *watched) went(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_ = w.steps.went(n) // has no error
+}
+
+// within has a step take longer, from now on.
+func (w *watched) within(each time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.each = each
+	w.timer.Reset(each)
+}
+
+func (w *watched) reader(of io.Reader) io.Reader { return moved{of, w} }
 
 // moved tells of what moved.
 type moved struct {
-	r  io.Reader
-	to io.Writer
-	w  *watched
+	from io.Reader
+	w    *watched
 }
 
 // Read implements io.Reader.
 func (m moved) Read(p []byte) (int, error) {
-	n, err := m.r.Read(p)
+	n, err := m.from.Read(p)
 	if n > 0 {
-		_ = m.w.steps.went(n) // has no error
-	}
-	return n, err
-}
-
-// Write implements io.Writer, in parts that are no longer than a step.
-func (m moved) Write(p []byte) (n int, err error) {
-	for len(p) > 0 && err == nil {
-		var some int
-		some, err = m.to.Write(p[:min(len(p), step)])
-		_ = m.w.steps.went(some) // has no error
-		n, p = n+some, p[some:]
+		m.w.went(n)
 	}
 	return n, err
 }

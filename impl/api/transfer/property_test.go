@@ -133,6 +133,8 @@ func (d *tenants) settings(org string) {
 	}
 	set("branding", map[string]any{"primaryColorLight": "#123456", "termsLink": "https://example.com/" + fmt.Sprint(d.n)})
 	set("message_texts/otp_email/de", map[string]any{"subject": d.text("subject")})
+	set("lifetimes", map[string]any{"accessTokenLifetime": "900s", "sessionLifetime": fmt.Sprint(300+d.n) + "s"})
+	set("applications", map[string]any{"rolesNeedTrust": map[string]any{"value": true}})
 	set("languages", map[string]any{"defaultLanguage": map[string]any{"key": "de"}})
 }
 

@@ -10,6 +10,7 @@ import (
 	languagev3 "github.com/writ-id/writ/gen/proto/writ/language/v3alpha"
 	settingsv3 "github.com/writ-id/writ/gen/proto/writ/settings/v3alpha"
 	transferv1 "github.com/writ-id/writ/gen/proto/writ/transfer/v1"
+	"github.com/writ-id/writ/impl/api/appsetting"
 	"github.com/writ-id/writ/impl/api/branding"
 	"github.com/writ-id/writ/impl/api/language"
 	"github.com/writ-id/writ/impl/api/lifetime"
@@ -37,13 +38,10 @@ func (s *Service) setting(m *transferv1.TransferSetting) (reason string, err err
 		says = &languagev3.SetLanguageSettings{}
 		request = says
 	case subject == lifetime.Subject:
-		of := &settingsv3.SetLifetimeSettings{}
-		if err := read(properties, of); err == nil {
-			if err := lifetime.Check(of); err != nil {
-				return "", err
-			}
-		}
 		says = &settingsv3.SetLifetimeSettings{}
+		request = says
+	case subject == appsetting.Subject:
+		says = &settingsv3.SetApplicationSettings{}
 		request = says
 	case strings.HasPrefix(subject, "message_texts/"):
 		kind, tag, _ := strings.Cut(strings.TrimPrefix(subject, "message_texts/"), "/")

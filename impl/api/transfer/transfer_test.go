@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -167,6 +168,10 @@ func TestWhatIsImportedIsExportedAgain(t *testing.T) {
 	if before == again {
 		t.Error("nothing was imported")
 	}
+	const lifetimes = "SELECT properties->>'sessionLifetime' FROM settings WHERE instance_id = $1 AND subject = 'lifetimes'"
+	if got := to.Value(lifetimes, into); got != "43200s" {
+		t.Errorf("sign-ins last %s", got)
+	}
 	// Once more is refused whole, skipped, and changes nothing.
 	_, err = load(t, b, exported, transfer.Plan{InstanceID: into})
 	if refusal, ok := errors.AsType[*fault.Error](err); !ok || refusal.Reason != "IMPORT_CONFLICT" {
@@ -187,6 +192,26 @@ func TestWhatIsImportedIsExportedAgain(t *testing.T) {
 	_ = events
 }
 
+// TestSEC095_NoImportBringsALifetimeOutOfBounds: an item is held to the rules of the contract.
+func TestSEC095_NoImportBringsALifetimeOutOfBounds(t *testing.T) {
+	t.Parallel()
+	from, to := cluster(t), cluster(t)
+	rich(t, from)
+	exported := export(t, service(t, from), from.Instance("a"), transfer.Selection{Asked: all})
+	s := service(t, to)
+	for _, life := range []string{`"sessionLifetime":"299s"`, `"sessionLifetime":"7776001s"`, `"accessTokenLifetime":"59s"`, `"idTokenLifetime":"43201s"`} {
+		field, _, _ := strings.Cut(life, ":")
+		text := regexp.MustCompile(field+`:\s*"[0-9.]+s"`).ReplaceAllString(exported, life)
+		if text == exported {
+			t.Fatalf("the file has no %s", field)
+		}
+		report, err := load(t, s, text, transfer.Plan{InstanceID: to.Instance("b"), DryRun: true})
+		if err == nil && report.GetTotalNotCarried() == 0 {
+			t.Errorf("%s is carried", life)
+		}
+	}
+}
+
 // sealed are kinds with secrets, which are another text each time they are sealed.
 var sealed = map[string]bool{"authenticators": true, "idps": true, "smtpProviders": true, "smsProviders": true}
 
@@ -200,6 +225,8 @@ func rich(t *testing.T, c *servertest.Cluster) {
 	ada := c.User("ada")
 	c.Must("owner", "POST", "/v3alpha/users/"+ada+"/totp", "{}")
 	c.Must("owner", "PUT", "/resources/v3alpha/users/"+ada+"/metadata/colour", `{"value":"YmxhdQ=="}`)
+	c.Must("owner", "PATCH", "/settings/v3alpha/lifetimes?ctx.orgId="+c.Org("A"), `{"accessTokenLifetime":"900s","idTokenLifetime":"60s","refreshTokenIdleLifetime":"86400s","refreshTokenLifetime":"604800.5s","sessionIdleLifetime":"1800s","sessionLifetime":"43200s"}`)
+	c.Must("owner", "PATCH", "/settings/v3alpha/applications?ctx.orgId="+c.Org("A"), `{"rolesNeedTrust":{"value":true}}`)
 	c.Must("owner", "POST", "/resources/v3alpha/idps/oidc?ctx.orgId="+c.Org("A"), `{"idp":{"name":"Other"},"config":{"issuer":"https://issuer.example","clientId":"c","clientSecret":"hidden"}}`)
 }
 

@@ -10,12 +10,12 @@ import (
 	"github.com/writ-id/writ/impl/core/secret"
 )
 
-// passwordAttempts is how many wrong passwords a user may be given, on all roads, in
-// a period that begins with the first of them. It ends by itself, so that nobody can
+// PasswordAttempts is how many wrong passwords a user may be given, on all roads, in
+// a PasswordPeriod, which begins with the first of them. It ends by itself, so that nobody can
 // keep a user out for good (SEC-177).
 const (
-	passwordAttempts = 10
-	passwordPeriod   = 10 * time.Minute
+	PasswordAttempts = 10
+	PasswordPeriod   = 10 * time.Minute
 )
 
 // Attempt is who tries a password of whom.
@@ -53,7 +53,7 @@ type Right struct {
 // First it is compared, then judged, and only what was judged is told. A wrong one is
 // counted in one statement, which finds whether there is a try left; a right one is good if
 // there is one left when it is used, and is not counted, so that right ones do not use the
-// tries up. So of any number of parallel guesses (SEC-176) passwordAttempts learn that they
+// tries up. So of any number of parallel guesses (SEC-176) PasswordAttempts learn that they
 // are wrong; all others, the right one among them, learn that there were too many. What
 // guesses cost is the same before and after, which is why the count is not asked for before:
 // it is bounded by the places there are for hashes (secret.Work) and by the tries of an
@@ -78,7 +78,7 @@ func (s *Service) CheckPassword(ctx context.Context, by Attempt, password string
 	}
 	now := s.Now()
 	counted, err := s.queries.CountWrongPassword(ctx, s.DB.Conn(), db.CountWrongPasswordParams{
-		InstanceID: by.InstanceID, ID: by.UserID, Browser: by.Browser, Now: now, PeriodEnd: now.Add(passwordPeriod), AttemptsLimit: passwordAttempts,
+		InstanceID: by.InstanceID, ID: by.UserID, Browser: by.Browser, Now: now, PeriodEnd: now.Add(PasswordPeriod), AttemptsLimit: PasswordAttempts,
 	})
 	if err == nil && counted == 0 {
 		err = ErrTooMany
@@ -89,7 +89,7 @@ func (s *Service) CheckPassword(ctx context.Context, by Attempt, password string
 // Accept judges a right password: ErrTooMany when there is no try left.
 func (r *Right) Accept(ctx context.Context, conn db.DBTX) error {
 	accepted, err := r.service.queries.AcceptPassword(ctx, conn, db.AcceptPasswordParams{
-		InstanceID: r.InstanceID, ID: r.UserID, Browser: r.Browser, Now: r.service.Now(), AttemptsLimit: passwordAttempts,
+		InstanceID: r.InstanceID, ID: r.UserID, Browser: r.Browser, Now: r.service.Now(), AttemptsLimit: PasswordAttempts,
 	})
 	if err == nil && !accepted {
 		err = ErrTooMany
@@ -99,7 +99,7 @@ func (r *Right) Accept(ctx context.Context, conn db.DBTX) error {
 
 // Judged fills what a statement needs that judges a right password itself.
 func (r *Right) Judged(p *db.BeginSessionParams) {
-	p.Browser, p.Now, p.AttemptsLimit = r.Browser, r.service.Now(), passwordAttempts
+	p.Browser, p.Now, p.AttemptsLimit = r.Browser, r.service.Now(), PasswordAttempts
 }
 
 // Improve replaces a hash of another system, or a weaker one, by one of ours (SEC-278). It

@@ -108,9 +108,10 @@ type Writer struct {
 }
 
 // Create writes an object, which takes the place of one that is there when it is closed. ctx
-// bounds all of it.
-func (s *Store) Create(ctx context.Context, at Place) (*Writer, error) {
-	road := &road{answers: s.Out.Own(maxObject)}
+// bounds all of it. sent, if not nil, is called with how many bytes the network took, as
+// a Write may return long before or after; it has to be safe for concurrent use.
+func (s *Store) Create(ctx context.Context, at Place, sent func(n int)) (*Writer, error) {
+	road := &road{answers: s.Out.Own(maxObject), sent: sent}
 	to, err := dial(ctx, &at, road)
 	if err != nil {
 		return nil, err
@@ -211,12 +212,14 @@ func (p *Place) check() error {
 type road struct {
 	answers  *http.Client // of package outgoing
 	download bool         // answers may be objects
+	sent     func(n int)  // is told of bytes of bodies; or nil
 }
 
 // sending is the body of a request. A transport may read on after it gave up, when a library
 // that tries again has the same bytes read from their beginning already.
 type sending struct {
 	from io.ReadCloser
+	sent func(n int) // or nil
 
 	mu    sync.Mutex
 	ended bool
@@ -231,7 +234,11 @@ func (s *sending) Read(p []byte) (int, error) {
 	if s.ended {
 		return 0, errEnded
 	}
-	return s.from.Read(p)
+	n, err := s.from.Read(p)
+	if s.sent != nil && n > 0 {
+		s.sent(n)
+	}
+	return n, err
 }
 
 // Close implements io.Closer.
@@ -243,6 +250,23 @@ func (s *sending) end() {
 	s.ended = true
 }
 
+// body returns a request with a body that counts, and that can be ended.
+func (r *road) body(request *http.Request) (*http.Request, func()) {
+	body, again := &sending{from: request.Body, sent: r.sent}, request.GetBody
+	request = request.Clone(request.Context())
+	request.Body = body
+	if again != nil {
+		request.GetBody = func() (io.ReadCloser, error) {
+			from, err := again()
+			if err != nil {
+				return nil, err
+			}
+			return &sending{from: from, sent: r.sent}, nil
+		}
+	}
+	return request, body.end
+}
+
 // RoundTrip implements http.RoundTripper.
 func (r *road) RoundTrip(request *http.Request) (*http.Response, error) {
 	if r.download {
@@ -250,11 +274,11 @@ func (r *road) RoundTrip(request *http.Request) (*http.Response, error) {
 		request = request.Clone(request.Context())
 		request.Header.Set("Accept-Encoding", "gzip")
 	}
-	if request.Body != nil && request.GetBody == nil {
-		sent := &sending{from: request.Body}
-		defer sent.end()
-		request = request.Clone(request.Context())
-		request.Body = sent
+	if request.Body != nil && request.Body != http.NoBody {
+		var end func()
+		if request, end = r.body(request); request.GetBody == nil {
+			defer end()
+		}
 	}
 	response, err := r.answers.Transport.RoundTrip(request)
 	if err != nil {

@@ -43,7 +43,7 @@ func noise(size int64) io.Reader {
 
 func put(t *testing.T, store *bucket.Store, at bucket.Place, content io.Reader) {
 	t.Helper()
-	writer, err := store.Create(t.Context(), at)
+	writer, err := store.Create(t.Context(), at, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,10 +161,36 @@ func TestAnObjectThatChangesWhileItIsReadIsNoObject(t *testing.T) {
 	})
 }
 
+// TestREL108_BytesAreToldWhenTheNetworkTakesThem: parts are collected, so a Write that returned says
+// nothing of what moved.
+func TestREL108_BytesAreToldWhenTheNetworkTakesThem(t *testing.T) {
+	each(t, func(t *testing.T, server *buckettest.Server, store *bucket.Store) {
+		for _, size := range []int64{1 << 20, 20 << 20} {
+			var sent atomic.Int64
+			writer, err := store.Create(t.Context(), server.Place("o"), func(n int) { sent.Add(int64(n)) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(writer, noise(size)); err != nil {
+				t.Fatal(err)
+			}
+			if got := sent.Load(); got >= size {
+				t.Errorf("of %d bytes %d went before the last part was told to", size, got)
+			}
+			if err := writer.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if got := sent.Load(); got < size {
+				t.Errorf("of %d bytes %d are told", size, got)
+			}
+		}
+	})
+}
+
 func TestAnAbortedUploadLeavesNothing(t *testing.T) {
 	each(t, func(t *testing.T, server *buckettest.Server, store *bucket.Store) {
 		for _, size := range []int64{0, 1000, 20 << 20} {
-			writer, err := store.Create(t.Context(), server.Place("o"))
+			writer, err := store.Create(t.Context(), server.Place("o"), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -189,7 +215,7 @@ func TestAnUploadWhoseContextEndsLeavesNothing(t *testing.T) {
 	each(t, func(t *testing.T, server *buckettest.Server, store *bucket.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		writer, err := store.Create(ctx, server.Place("o"))
+		writer, err := store.Create(ctx, server.Place("o"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +235,7 @@ func TestAnUploadWhoseContextEndsLeavesNothing(t *testing.T) {
 // TestAnAbortEndsTheSessionOfTheUpload: what storages keep of uploads that nobody finished.
 func TestAnAbortEndsTheSessionOfTheUpload(t *testing.T) {
 	each(t, func(t *testing.T, server *buckettest.Server, store *bucket.Store) {
-		writer, err := store.Create(t.Context(), server.Place("o"))
+		writer, err := store.Create(t.Context(), server.Place("o"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +259,7 @@ func TestAnUploadThatFailsOnTheWayLeavesNothing(t *testing.T) {
 			}
 			return 0
 		})
-		writer, err := store.Create(t.Context(), server.Place("o"))
+		writer, err := store.Create(t.Context(), server.Place("o"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -371,7 +397,7 @@ func TestWrongPlacesAreRefusedByName(t *testing.T) {
 				} else {
 					refused(t, &at, err, at.Field+"."+test.field, test.reason)
 				}
-				writer, err := store.Create(t.Context(), at)
+				writer, err := store.Create(t.Context(), at, nil)
 				if err == nil { // a bucket of GCS is asked for with the first bytes
 					if _, err = writer.Write([]byte("x")); err == nil {
 						err = writer.Close()

@@ -21,7 +21,8 @@ const maxEntries = 10_000
 // one load. Errors are not kept: what could not be read is asked again. The zero value
 // is a Cache whose keys are text.
 type Cache[K comparable, V any] struct {
-	key     func(K) string // for single flight
+	key     func(K) string   // for single flight
+	now     func() time.Time // nil: only the clock of the machine
 	mu      sync.RWMutex
 	entries map[K]entry[V]
 	group   singleflight.Group
@@ -30,6 +31,7 @@ type Cache[K comparable, V any] struct {
 type entry[V any] struct {
 	value V
 	until time.Time // monotonic, so that a stepping wall clock cannot keep it alive
+	at    time.Time // by the other clock
 }
 
 // New returns a Cache; key makes a text of a key, for single flight.
@@ -37,11 +39,23 @@ func New[K comparable, V any](key func(K) string) *Cache[K, V] {
 	return &Cache[K, V]{key: key, entries: map[K]entry[V]{}}
 }
 
+// By has the cache go by another clock too, which may be moved: what was read a day ago by that is
+// old, however short a time that took. It is called before the cache is used.
+func (c *Cache[K, V]) By(now func() time.Time) *Cache[K, V] {
+	c.now = now
+	return c
+}
+
+// isFresh reports whether an entry is not too old, by any clock.
+func (c *Cache[K, V]) isFresh(e entry[V]) bool {
+	return time.Now().Before(e.until) && (c.now == nil || c.now().Sub(e.at).Abs() < MaxAge)
+}
+
 // Fresh returns what is known of k if it is not too old: for callers that would have to
 // make what loads it.
 func (c *Cache[K, V]) Fresh(k K) (V, bool) {
 	e, _ := c.entry(k)
-	return e.value, time.Now().Before(e.until)
+	return e.value, c.isFresh(e)
 }
 
 // loadLimit bounds one load. It is nobody's in particular: who asked first may go
@@ -51,13 +65,16 @@ const loadLimit = 10 * time.Second
 // Get returns what is known of k, or loads it.
 func (c *Cache[K, V]) Get(ctx context.Context, k K, load func(context.Context) (V, error)) (V, error) {
 	e, _ := c.entry(k)
-	if time.Now().Before(e.until) {
+	if c.isFresh(e) {
 		return e.value, nil
 	}
 	loaded := c.group.DoChan(c.text(k), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadLimit)
 		defer cancel()
-		asked := time.Now() // the value may be as old as the question
+		made := entry[V]{until: time.Now().Add(MaxAge)} // the value may be as old as the question
+		if c.now != nil {
+			made.at = c.now()
+		}
 		value, err := load(ctx)
 		if err != nil {
 			return value, err
@@ -70,7 +87,8 @@ func (c *Cache[K, V]) Get(ctx context.Context, k K, load func(context.Context) (
 		if c.entries == nil {
 			c.entries = map[K]entry[V]{}
 		}
-		c.entries[k] = entry[V]{value, asked.Add(MaxAge)}
+		made.value = value
+		c.entries[k] = made
 		return value, nil
 	})
 	select {
@@ -90,7 +108,7 @@ const patience = 500 * time.Millisecond
 // nobody waits for that long (REL-061). good, if not nil, says what may stay.
 func (c *Cache[K, V]) GetOrLast(ctx context.Context, k K, good func(V) bool, load func(context.Context) (V, error)) (V, error) {
 	e, known := c.entry(k)
-	if !known || time.Now().Before(e.until) || good != nil && !good(e.value) {
+	if !known || c.isFresh(e) || good != nil && !good(e.value) {
 		return c.Get(ctx, k, load)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)

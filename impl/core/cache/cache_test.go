@@ -136,3 +136,39 @@ func TestSEC293_ACacheIsBounded(t *testing.T) {
 		t.Errorf("got %d entries, want at most %d", len(c.entries), maxEntries)
 	}
 }
+
+// TestREL063_WhatIsRememberedGoesByTheClockThatIsMoved moves a clock, forth and back, while no time goes by.
+func TestREL063_WhatIsRememberedGoesByTheClockThatIsMoved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		loads, now := 0, time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+		c := New[string, int](func(k string) string { return k }).By(func() time.Time { return now })
+		get := func(want int) {
+			t.Helper()
+			for _, ask := range []func() (int, error){
+				func() (int, error) {
+					return c.Get(t.Context(), "k", func(context.Context) (int, error) { loads++; return loads, nil })
+				},
+				func() (int, error) {
+					return c.GetOrLast(t.Context(), "k", nil, func(context.Context) (int, error) { loads++; return loads, nil })
+				},
+			} {
+				if got, err := ask(); err != nil || got != want {
+					t.Errorf("got %d, %v; want %d", got, err, want)
+				}
+			}
+		}
+		get(1)
+		now = now.Add(MaxAge / 2)
+		get(1)
+		now = now.Add(MaxAge / 2)
+		if _, fresh := c.Fresh("k"); fresh {
+			t.Error("it is fresh when the clock was moved by its age")
+		}
+		get(2)
+		now = now.Add(-time.Hour)
+		get(3)
+		time.Sleep(MaxAge) // however the other clock stands still
+		get(4)
+	})
+}

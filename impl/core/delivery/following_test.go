@@ -5,7 +5,11 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/writ-id/writ/gen/db"
 	"github.com/writ-id/writ/impl/core/delivery"
 )
 
@@ -183,6 +187,56 @@ func TestREL046_WhatNobodyLetGoIsFound(t *testing.T) {
 	w.until("it is delivered", func() bool {
 		return w.states() == "gate 2 0: 1, gate 4 1: 1, second 2 0: 1, second 4 5: 1, third 2 0: 1, third 4 5: 1"
 	}, w.node())
+}
+
+// TestREL046_WhatIsReplayedWhileItIsSentEndsOnce replays an event while a call of what follows is under
+// way: that reaches its target, and the replay of the gate, which fails, does not say otherwise.
+func TestREL046_WhatIsReplayedWhileItIsSentEndsOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	answers := func(list ...int) *receiver {
+		return w.receive(func(_ string, before int) (int, string) { return list[before], "" })
+	}
+	gate, second := answers(http.StatusOK, http.StatusGone), answers(http.StatusBadGateway, hold)
+	w.instance("a", changed, "gate", gate.URL, "second", second.URL)
+	w.interrupting("a", "gate")
+	n := w.node()
+	w.happens("a", "ada")
+	w.until("the second target fails", func() bool { return w.states() == "gate 2 0: 1, second 3 0: 1" }, n)
+	w.move(time.Hour)
+	w.until("it is called again", func() bool { return len(second.requests()) == 2 }, n)
+	if err := pgx.BeginFunc(t.Context(), w.db.Pool, func(tx pgx.Tx) error {
+		var ids []string
+		if err := tx.QueryRow(t.Context(), "SELECT array_agg(id) FROM deliveries").Scan(&ids); err != nil {
+			return err
+		}
+		if replayed, err := db.New().ReplayDeliveries(t.Context(), tx, db.ReplayDeliveriesParams{Now: w.now(), InstanceID: "a", Ids: ids}); replayed != 2 || err != nil {
+			return fmt.Errorf("%d are replayed: %w", replayed, err)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.count("SELECT count(*) FROM deliveries WHERE is_held"); got != 1 {
+		t.Fatalf("%d are held: %s", got, w.states())
+	}
+	second.release()
+	w.until("the answer is noted", func() bool { return w.states() == "gate 1 0: 1, second 2 0: 1" })
+	if err := delivery.AddToQueues(t.Context(), w.db.Pool, w.now(), map[delivery.Key]bool{{InstanceID: "a", Target: "gate"}: true}); err != nil {
+		t.Fatal(err)
+	}
+	w.exec("UPDATE deliveries SET next_attempt = $1 WHERE state = 1", w.now())
+	w.until("the gate is gone", func() bool {
+		return w.count("SELECT count(*) FROM deliveries WHERE target = 'gate' AND state = 4") == 1
+	}, n)
+	n.end()
+	task := delivery.Follow(w.db, w.now)
+	if _, err := task.Do(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.states(); got != "gate 4 3: 1, second 2 0: 1" {
+		t.Errorf("got %s", got)
+	}
 }
 
 // TestAFanOutSeesThatATargetInterrupts changes a target between two events.

@@ -305,14 +305,10 @@ func (p *pump) end() (over bool, err error) {
 		if len(ended) == 0 {
 			break
 		}
-		var followed Followed
 		for _, row := range ended {
 			if row.IsFollowed {
-				followed.Add(p.key.InstanceID, row.ID)
+				p.w.followed.add(p.key.InstanceID, row.ID)
 			}
-		}
-		if err := followed.End(ctx, p.w.DB, p.w.Now()); err != nil {
-			return true, err
 		}
 	}
 	n, err := q.DeleteDeliveryQueue(ctx, p.w.DB.Pool, db.DeleteDeliveryQueueParams{

@@ -153,6 +153,11 @@ func (w *Worker) recordAll(ctx context.Context, batch []*result) {
 	for failures := 1; ; failures++ {
 		err := w.write(ctx, batch)
 		if err == nil {
+			for _, r := range batch {
+				if r.followed && !r.release && r.state != failed {
+					w.followed.add(r.lane.InstanceID, r.id)
+				}
+			}
 			return
 		}
 		if failures&(failures-1) == 0 {
@@ -170,16 +175,12 @@ func (w *Worker) write(ctx context.Context, batch []*result) error {
 	ctx, cancel := context.WithTimeout(ctx, statementLimit)
 	defer cancel()
 	keys := map[Key]bool{}
-	var followed Followed
 	for _, r := range batch {
 		keys[r.pump.key] = true
-		if r.followed && r.state != failed && !r.release {
-			followed.Add(r.lane.InstanceID, r.id)
-		}
 	}
 	return pgx.BeginFunc(ctx, w.DB.Pool, func(tx pgx.Tx) error {
 		q := db.New()
-		leases, err := lockQueues(ctx, tx, keys, &followed)
+		leases, err := lockQueues(ctx, tx, keys)
 		if err != nil {
 			return err
 		}
@@ -199,10 +200,7 @@ func (w *Worker) write(ctx context.Context, batch []*result) error {
 				ours = append(ours, r)
 			}
 		}
-		if err := note(ctx, tx, w.Now(), ours); err != nil {
-			return err
-		}
-		if err := followed.end(ctx, tx, w.Now()); err != nil || len(done) == 0 {
+		if err := note(ctx, tx, w.Now(), ours); err != nil || len(done) == 0 {
 			return err
 		}
 		released, err := q.ReleaseDeliveryQueues(ctx, tx, release)

@@ -26,9 +26,11 @@ type Worker struct {
 	room    atomic.Int64
 	queries chan struct{} // places for the statements of pumps: calls need connections too
 	results chan *result
-	wake    func()
-	work    context.Context // ends when nothing is noted any more
-	stop    context.CancelFunc
+	// followed is what ended and has others behind it.
+	followed *followed
+	wake     func()
+	work     context.Context // ends when nothing is noted any more
+	stop     context.CancelFunc
 
 	mu     sync.Mutex
 	pumps  map[Key]*pump
@@ -78,7 +80,7 @@ func NewWorker(c Config) *Worker {
 		c.Lease = DefaultLease
 	}
 	w := &Worker{
-		Config: c, limits: c.Limits.OrDefault(), gate: fair.New(maxCalls, maxRows+maxPumps), results: make(chan *result),
+		Config: c, limits: c.Limits.OrDefault(), gate: fair.New(maxCalls, maxRows+maxPumps), results: make(chan *result), followed: newFollowed(),
 		queries: make(chan struct{}, max(1, c.DB.Pool.Config().MaxConns/4)), pumps: map[Key]*pump{},
 	}
 	w.room.Store(maxRows)
@@ -100,6 +102,7 @@ func (w *Worker) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { w.record(w.work) })
 	all.Go(func() { w.renew(w.work) })
+	all.Go(func() { w.follow(w.work) })
 	<-ctx.Done()
 	time.AfterFunc(2*endLimit, w.stop) // a database that does not answer keeps nobody
 	w.mu.Lock()

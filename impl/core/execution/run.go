@@ -209,7 +209,7 @@ func (r *Run) failed(ctx context.Context, target *webhook.Target, err error) err
 		return nil
 	}
 	r.engine.Logger.WarnContext(ctx, "a target failed", "instance", target.InstanceID, "execution", r.ID, "target", target.ID,
-		"request_id", policy.RequestFrom(ctx).ID, "interrupts", target.Interrupt, "err", err)
+		policy.LogID(ctx), "interrupts", target.Interrupt, "err", err)
 	if !target.Interrupt {
 		return nil
 	}

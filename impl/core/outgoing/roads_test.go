@@ -14,11 +14,9 @@ import (
 // roads are the places outside of this package that call out, each with the
 // reason why no tenant chooses the address.
 var roads = map[string]string{
-	"cmd/writ/clock.go":             "writ clock asks the development server that the developer names",
+	"cmd/writ/local.go":             "commands ask the node of this machine that their user names",
 	"cmd/writ/server.go":            "writ listen calls the receiver that the developer names",
 	"impl/client":                   "commands call the server that their user names",
-	"cmd/writ/tools.go":             "writ ready asks the server that the operator names",
-	"cmd/writ/doctor.go":            "writ doctor asks the node that the operator names",
 	"impl/doctor":                   "writ doctor asks the issuers of the installation, as the operator who runs it",
 	"impl/server/dev_login.go":      "its requests go to this very process, by no connection",
 	"impl/dev/postgres/download.go": "the development database comes from a fixed address",

@@ -76,7 +76,7 @@ func New(c Config) *Chain {
 		// One instance may run as many as there are connections.
 		gate:    fair.New(c.MaxRunning*4/3, maxWaiting),
 		public:  fair.New(c.MaxRunning*publicShare, maxWaiting),
-		callers: cache.New[tokenKey, *Caller](func(k tokenKey) string { return k.instanceID + "\x00" + k.host + string(k.hash[:]) }),
+		callers: cache.New[tokenKey, *Caller](func(k tokenKey) string { return k.instanceID + "\x00" + k.host + string(k.hash[:]) }).By(c.Now),
 	}
 }
 
@@ -177,6 +177,12 @@ func (c *requestContext) Value(key any) any {
 func WithRequest(ctx context.Context, r *Request) context.Context {
 	return &requestContext{ctx, r}
 }
+
+// LogID is the ID of the request as every line of the log calls it, whichever wrote it.
+func (r *Request) LogID() slog.Attr { return slog.String("request_id", r.ID) }
+
+// LogID is that of the request of a context.
+func LogID(ctx context.Context) slog.Attr { return RequestFrom(ctx).LogID() }
 
 // RequestFrom returns the request of a context; a native gRPC call carries it
 // as metadata.
@@ -364,7 +370,7 @@ func Refusal(ctx context.Context, logger *slog.Logger, method string, err error)
 		refusal = fault.New(fault.Internal, "INTERNAL", "internal error")
 	}
 	if refusal.Kind != fault.Canceled && !store.IsFrozen(err) {
-		logger.ErrorContext(ctx, "call failed", "method", method, "request_id", RequestFrom(ctx).ID, "err", store.Explain(err))
+		logger.ErrorContext(ctx, "call failed", "method", method, LogID(ctx), "err", store.Explain(err))
 	}
 	return refusal
 }

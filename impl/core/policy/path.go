@@ -9,12 +9,16 @@ import (
 )
 
 // jsonPath writes the path of a violation as clients spell fields:
-// target.restWebhook.url, filters[0].name. A violated oneof is named by itself.
-func jsonPath(elements []*validate.FieldPathElement, message protoreflect.MessageDescriptor) string {
+// target.restWebhook.url, filters[0].name. A oneof is no field of the API: of one that lacks
+// its member the path leads to the message that has it, and it is returned.
+func jsonPath(elements []*validate.FieldPathElement, message protoreflect.MessageDescriptor) (string, protoreflect.OneofDescriptor) {
 	var b strings.Builder
 	for _, element := range elements {
 		name := element.GetFieldName()
 		if message != nil {
+			if oneof := message.Oneofs().ByName(protoreflect.Name(name)); oneof != nil && element.GetFieldNumber() == 0 {
+				return b.String(), oneof
+			}
 			if field := message.Fields().ByName(protoreflect.Name(name)); field != nil {
 				name, message = field.JSONName(), field.Message()
 			} else {
@@ -32,7 +36,16 @@ func jsonPath(elements []*validate.FieldPathElement, message protoreflect.Messag
 			fmt.Fprintf(&b, "[%q]", at.StringKey)
 		}
 	}
-	return b.String()
+	return b.String(), nil
+}
+
+// exactlyOne says what a oneof lacks.
+func exactlyOne(oneof protoreflect.OneofDescriptor) string {
+	names := make([]string, oneof.Fields().Len())
+	for i := range names {
+		names[i] = oneof.Fields().Get(i).JSONName()
+	}
+	return "exactly one of " + strings.Join(names, ", ") + " is required"
 }
 
 // LowerCamel spells words with underscores or spaces as JSON does.

@@ -162,7 +162,7 @@ func TestValidationNamesTheField(t *testing.T) {
 	}{
 		{"a URL that is none", target(func(t *actionv3.Target) { t.GetRestWebhook().Url = "not a url" }), fault.InvalidArgument, "INVALID_FIELD", "target.restWebhook.url"},
 		{"a name too long", target(func(t *actionv3.Target) { t.Name = strings.Repeat("ü", 201) }), fault.InvalidArgument, "INVALID_FIELD", "target.name"},
-		{"no type", target(func(t *actionv3.Target) { t.TargetType = nil }), fault.InvalidArgument, "INVALID_FIELD", "target.targetType"},
+		{"no type", target(func(t *actionv3.Target) { t.TargetType = nil }), fault.InvalidArgument, "INVALID_FIELD", "target"},
 		{"a NUL", target(func(t *actionv3.Target) { t.Name = "a\x00" }), fault.InvalidArgument, "INVALID_TEXT", "target.name"},
 		{"a NUL in a list", &actionv3.PutExecutionRequest{Execution: &actionv3.Execution{Targets: []string{"a", "\x00"}}}, fault.InvalidArgument, "INVALID_TEXT", "execution.targets[1]"},
 		{"an unknown field", withUnknown(&actionv3.GetTargetRequest{Id: "a"}, 99), fault.InvalidArgument, "UNKNOWN_FIELD", ""},
@@ -170,7 +170,7 @@ func TestValidationNamesTheField(t *testing.T) {
 		{"a refusal of the client's own", forged, fault.InvalidArgument, "UNKNOWN_FIELD", ""},
 		{"what could not be decoded", malformed, fault.InvalidArgument, "MALFORMED_REQUEST", ""},
 		{"what was too large", tooLarge, fault.TooLarge, "REQUEST_TOO_LARGE", "-"},
-		{"an element of a list", &actionv3.SearchTargetsRequest{Filters: []*actionv3.TargetSearchFilter{{}}}, fault.InvalidArgument, "INVALID_FIELD", "filters[0].filter"},
+		{"an element of a list", &actionv3.SearchTargetsRequest{Filters: []*actionv3.TargetSearchFilter{{}}}, fault.InvalidArgument, "INVALID_FIELD", "filters[0]"},
 		{"a limit too high", &actionv3.SearchTargetsRequest{Query: &object.ListQuery{Limit: 1001}}, fault.InvalidArgument, "INVALID_FIELD", "query.limit"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -129,8 +129,12 @@ func (v *Validator) check(request proto.Message, limits SearchLimits) error {
 	}
 	refusal = &fault.Error{Kind: fault.InvalidArgument, Reason: "INVALID_FIELD"}
 	for _, violation := range violations.Violations {
-		field := jsonPath(violation.Proto.GetField().GetElements(), request.ProtoReflect().Descriptor())
-		refusal.Fields = append(refusal.Fields, fault.Violation{Field: field, Description: violation.Proto.GetMessage()})
+		field, lacking := jsonPath(violation.Proto.GetField().GetElements(), request.ProtoReflect().Descriptor())
+		described := violation.Proto.GetMessage()
+		if lacking != nil {
+			described = exactlyOne(lacking)
+		}
+		refusal.Fields = append(refusal.Fields, fault.Violation{Field: field, Description: described})
 	}
 	first := refusal.Fields[0]
 	refusal.Message = strings.TrimPrefix(first.Field+": "+first.Description, ": ")

@@ -20,6 +20,14 @@ type Set struct {
 	known cache.Cache[string, *Published]
 }
 
+// NewSet returns a Set over what a keeper tends. Who signs when is the keeper's clock's
+// to say, so what is known is as old as that says.
+func NewSet(keeper *Keeper) *Set {
+	s := &Set{Keeper: keeper}
+	s.known.By(keeper.Now)
+	return s
+}
+
 // Published is what an instance signs with and what it is verified with.
 type Published struct {
 	// Document is the key set as it is served (RFC 7517), ETag its name.

@@ -8,16 +8,18 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"syscall"
 )
 
-// ErrFull says that the files of the node have all the room there is; ErrShare that those of
-// the tenant have all that one tenant gets.
+// ErrFull says that the files of the node have all the room there is, by the bound or on the disk;
+// ErrShare that those of the tenant have all that one tenant gets.
 var (
 	ErrFull  = errors.New("spool: the room for files is in use")
 	ErrShare = errors.New("spool: a tenant gets no more room")
 )
 
-// Default is how many bytes all files have where the operator does not say.
+// Default is how many bytes all files have at most where the operator does not say; in a folder
+// that has less than twice of that free, half of what is free.
 const Default = 32 << 30
 
 // least is below which nothing useful moves.
@@ -33,9 +35,30 @@ type Space struct {
 	of   map[string]int64
 }
 
-// Open returns the room in a folder, of so many bytes, of which a tenant gets half. "" is the
-// folder for temporary files of the system.
+// Free is how many bytes a folder has room for, and what of that files have where the operator
+// does not say. "" is the folder for temporary files of the system.
+func Free(dir string) (free, usual int64, err error) {
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	var about syscall.Statfs_t
+	if err := syscall.Statfs(dir, &about); err != nil {
+		return 0, 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	free = int64(about.Bavail) * int64(about.Bsize) //nolint:gosec,unconvert // the types differ between systems; both are small
+	return free, max(min(Default, free/2), least), nil
+}
+
+// Open returns the room in a folder, of so many bytes, of which a tenant gets half; of 0 bytes,
+// what is usual there. "" is the folder for temporary files of the system.
 func Open(dir string, bytes int64) (*Space, error) {
+	if bytes == 0 {
+		_, usual, err := Free(dir)
+		if err != nil {
+			return nil, err
+		}
+		bytes = usual
+	}
 	if bytes < least {
 		return nil, fmt.Errorf("%d bytes are too few: at least %d", bytes, least)
 	}
@@ -56,7 +79,15 @@ func (s *Space) scratch() (*os.File, error) {
 	if err == nil {
 		err = os.Remove(file.Name())
 	}
-	return file, err
+	return file, full(err)
+}
+
+// full has a disk without room be ErrFull, and keeps what the system says of it.
+func full(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	return err
 }
 
 // New returns an empty file of a tenant.
@@ -107,7 +138,7 @@ func (f *File) Write(p []byte) (int, error) {
 	n, err := f.file.WriteAt(p, f.size)
 	f.size += int64(n)
 	f.space.give(f.tenant, int64(len(p)-n))
-	return n, err
+	return n, full(err)
 }
 
 // ReadAt implements io.ReaderAt.

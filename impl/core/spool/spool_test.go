@@ -48,7 +48,9 @@ func TestREL108_FilesOfATenantLeaveRoomForOthers(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("files have names: %v, %v", left, err)
 	}
-	if _, err := spool.Open(dir+"/nothing", 4<<20); err == nil {
-		t.Error("a folder that is not there is taken")
+	for _, bytes := range []int64{0, 4 << 20} {
+		if _, err := spool.Open(dir+"/nothing", bytes); err == nil {
+			t.Error("a folder that is not there is taken")
+		}
 	}
 }

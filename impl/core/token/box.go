@@ -39,6 +39,7 @@ const (
 	Form    Kind = "writ_form_"
 	Known   Kind = "writ_known_"
 	Door    Kind = "writ_door_"
+	Wrong   Kind = "writ_wrong_"
 	// Upstream is a round trip to an identity provider, SignedOut a logout that leads there.
 	Upstream  Kind = "writ_idp_"
 	SignedOut Kind = "writ_out_"

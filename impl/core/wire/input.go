@@ -1,8 +1,10 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -72,6 +74,21 @@ func List[M any, P interface {
 	var all []P
 	all, in.err = ReadList[M, P](r)
 	return all
+}
+
+// NoBody refuses a body: the operation has none, and what a caller asks for is not thrown away.
+// An empty object, which some generated clients send, asks for nothing.
+func (in *Input) NoBody() {
+	if in.err != nil || in.Request.Body == nil || in.Request.Body == http.NoBody {
+		return
+	}
+	data, err := io.ReadAll(in.Request.Body)
+	if data = bytes.TrimSpace(data); err == nil && len(data) > 0 && data[0] == '{' && data[len(data)-1] == '}' {
+		data = bytes.TrimSpace(data[1 : len(data)-1])
+	}
+	if err != nil || len(data) > 0 {
+		in.err = &Refusal{Reason: "UNEXPECTED_BODY", Field: "body", Description: "the operation takes none"}
+	}
 }
 
 // NoQuery refuses parameters: the operation has none.

@@ -29,6 +29,8 @@ type Info struct {
 	User          *User             `json:"user,omitempty"`
 	ServiceUser   *Client           `json:"service_user,omitempty"`
 	Clients       map[string]Client `json:"clients"`
+	// CAFile is the certificate that clients of an https issuer have to trust, in PEM.
+	CAFile string `json:"ca_file,omitempty"`
 }
 
 // User is a person.

@@ -63,6 +63,7 @@ type Settings struct {
 	Languages    Body
 	Branding     Body
 	Lifetimes    Body
+	Applications Body
 	MessageTexts map[string]map[string]Body `yaml:"message_texts"` // by kind and language
 }
 
@@ -122,10 +123,11 @@ type Project struct {
 
 // App is an application.
 type App struct {
-	Secret  *Secret
-	Trusted bool
-	Keys    []Key
-	Body    Body `yaml:",inline"`
+	Secret                *Secret
+	Trusted               bool
+	TrustedInOrganization bool `yaml:"trusted_in_organization"`
+	Keys                  []Key
+	Body                  Body `yaml:",inline"`
 }
 
 // Member is a user with roles on a project.

@@ -122,19 +122,20 @@ func (r *run) settings(ctx context.Context, settings Settings) error {
 		_, err := r.call(ctx, kind{service: "writ." + service}, operation, request)
 		return err
 	}
-	if len(settings.Languages) > 0 {
-		if err := set("language.v3alpha.ServiceLanguageSettings", "SetLanguages", Body{"settings": settings.Languages}); err != nil {
-			return err
+	for _, one := range []struct {
+		name, service, operation string
+		says                     Body
+	}{
+		{"languages", "language.v3alpha.ServiceLanguageSettings", "SetLanguages", settings.Languages},
+		{"branding", "settings.v3alpha.ServiceBrandingSettings", "SetBranding", settings.Branding},
+		{"lifetimes", "settings.v3alpha.ServiceLifetimeSettings", "SetLifetimes", settings.Lifetimes},
+		{"applications", "settings.v3alpha.ServiceApplicationSettings", "SetApplicationSettings", settings.Applications},
+	} {
+		if len(one.says) == 0 {
+			continue
 		}
-	}
-	if len(settings.Branding) > 0 {
-		if err := set("settings.v3alpha.ServiceBrandingSettings", "SetBranding", Body{"settings": settings.Branding}); err != nil {
-			return fmt.Errorf("branding: %w", err)
-		}
-	}
-	if len(settings.Lifetimes) > 0 {
-		if err := set("settings.v3alpha.ServiceLifetimeSettings", "SetLifetimes", Body{"settings": settings.Lifetimes}); err != nil {
-			return fmt.Errorf("lifetimes: %w", err)
+		if err := set(one.service, one.operation, Body{"settings": one.says}); err != nil {
+			return fmt.Errorf("%s: %w", one.name, err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(settings.MessageTexts)) {

@@ -148,8 +148,13 @@ func (r *run) app(ctx context.Context, projectID, path string, app App) (Applied
 	applied := AppliedApp{
 		ID: id, Name: name, ClientID: row.ClientID, RedirectURIs: row.RedirectUris, PostLogoutRedirectURIs: row.PostLogoutRedirectUris,
 	}
-	if app.Trusted && !row.Trusted {
-		if _, err := r.call(ctx, apps, "TrustApp", Body{"id": id}); err != nil {
+	for _, asked := range []struct{ wanted, has, inOrganization bool }{
+		{app.TrustedInOrganization, row.TrustedInOrganization || row.Trusted, true}, {app.Trusted, row.Trusted, false},
+	} {
+		if !asked.wanted || asked.has {
+			continue
+		}
+		if _, err := r.call(ctx, apps, "TrustApp", Body{"id": id, "organization_only": asked.inOrganization}); err != nil {
 			return applied, err
 		}
 	}

@@ -252,10 +252,8 @@ func (w *writing) settings(org *yaml.Node, id string) error {
 		switch {
 		case of.GetSubject() == "branding":
 			branding = of.GetProperties().AsMap()
-		case of.GetSubject() == "languages":
-			put(org, "languages", of.GetProperties().AsMap())
-		case of.GetSubject() == "lifetimes":
-			put(org, "lifetimes", of.GetProperties().AsMap())
+		case slices.Contains([]string{"languages", "lifetimes", "applications"}, of.GetSubject()):
+			put(org, of.GetSubject(), of.GetProperties().AsMap())
 		case len(parts) == 3 && parts[0] == "message_texts":
 			if texts[parts[1]] == nil {
 				texts[parts[1]] = map[string]*yaml.Node{}
@@ -427,6 +425,7 @@ func (w *writing) app(of *transferv1.TransferApp) (*yaml.Node, error) {
 		w.Lost("apps", of.GetId(), "it is inactive; a seed file makes it active")
 	}
 	put(app, "trusted", of.GetTrusted())
+	put(app, "trusted_in_organization", of.GetTrustedInOrganization())
 	switch method {
 	case appv3.AuthMethodType_AUTH_METHOD_TYPE_BASIC, appv3.AuthMethodType_AUTH_METHOD_TYPE_POST, appv3.AuthMethodType_AUTH_METHOD_TYPE_SECRET, appv3.AuthMethodType_AUTH_METHOD_TYPE_UNSPECIFIED:
 		w.Lost("apps", of.GetId(), "its client secret is a new one: a seed file has no hashes of secrets")

@@ -28,6 +28,8 @@ const tenant = `instances:
     domains: [acme.example, acme.test]
     languages: {default_language: {key: de}}
     branding: {primary_color_light: "#402060", hide_product_name: {value: true}, terms_link: "https://acme.example/$${terms}"}
+    lifetimes: {access_token_lifetime: 900s, session_idle_lifetime: 3600s}
+    applications: {roles_need_trust: {value: true}}
     message_texts: {otp_email: {de: {subject: "Code {{.Code}}", text: "Zwei\n\n{{.Code}}"}}}
     users:
     - username: ada
@@ -50,6 +52,7 @@ const tenant = `instances:
       roles: [{key: editor, display_name: Editor, group: staff}, {key: reader}]
       apps:
       - {name: Web, oidc: {redirect_uris: ["https://shop.example.com/cb"], grant_types: [GRANT_TYPE_AUTHORIZATION_CODE, GRANT_TYPE_REFRESH_TOKEN], clock_skew: 1s}, trusted: true}
+      - {name: Mobile, oidc: {redirect_uris: ["https://shop.example.com/mobile"]}, trusted_in_organization: true}
       - {name: API, api: {auth_method_type: AUTH_METHOD_TYPE_BASIC}}
       members: [{user: ada, roles: [PROJECT_OWNER]}]
     user_grants: [{user: ada, project: Shop, role_keys: [editor]}]
@@ -159,7 +162,7 @@ func TestAnExportAsASeedFileMakesTheSameAgain(t *testing.T) {
 	if diff := cmp.Diff(text, same); diff != "" {
 		t.Errorf("it comes out otherwise (-first +second):\n%s", diff)
 	}
-	for _, want := range []string{"id: u-ada", "family_name: \"true\"", "$${TEAM} #1", "https://acme.example/$${terms}", "change_required: true", "hash: $argon2id$", "trusted: true", "org_roles:", "PROJECT_OWNER", "- acme.example", "Zwei"} {
+	for _, want := range []string{"id: u-ada", "family_name: \"true\"", "$${TEAM} #1", "https://acme.example/$${terms}", "change_required: true", "hash: $argon2id$", "trusted: true", "trusted_in_organization: true", "accessTokenLifetime: 900s", "sessionIdleLifetime: 3600s", "rolesNeedTrust:", "org_roles:", "PROJECT_OWNER", "- acme.example", "Zwei"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it has no %q:\n%s", want, text)
 		}

@@ -28,7 +28,9 @@ type world struct {
 	clock  *clock.Clock
 	info   Info
 	gone   chan struct{}
+	idle   bool // whether it ends because nobody called it; then its address says so
 	taken  time.Time
+	ttl    time.Duration
 
 	mu        sync.Mutex // of what changes it: one at a time
 	ended     bool
@@ -41,6 +43,8 @@ type world struct {
 type Info struct {
 	ID string `json:"id"`
 	ready.Info
+	// TTL is how long nobody has to call it until it goes.
+	TTL string `json:"ttl,omitempty"`
 }
 
 // make makes a world with the seed.
@@ -86,7 +90,8 @@ func (w *Worlds) make(ctx context.Context, file *seed.File) (made *world, err er
 		db.Close()
 		return nil, err
 	}
-	one.info = Info{one.id, info}
+	info.CAFile = w.CAFile
+	one.info = Info{ID: one.id, Info: info}
 	file2 := filepath.Join(one.dir(), "ready.json")
 	if err := ready.WriteFile(file2, one.info); err != nil {
 		db.Close()
@@ -139,14 +144,15 @@ func (o *world) serve(db *store.DB) error {
 
 // take hands a world out: from here on it goes when nobody calls it for so long.
 func (o *world) take(ttl time.Duration) {
-	o.taken = time.Now()
+	o.taken, o.ttl = time.Now(), ttl
+	o.info.TTL = ttl.String()
 	o.door.touch()
 	look := func() {
 		if left := ttl - o.door.idle(); left > 0 {
 			o.expiry.Reset(left)
 			return
 		}
-		_ = o.worlds.Delete(context.Background(), o.id) // it has gone already
+		_ = o.worlds.remove(context.Background(), o.id, true) // it has gone already
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -165,7 +171,9 @@ func (o *world) end(ctx context.Context) error {
 	if o.expiry != nil {
 		o.expiry.Stop()
 	}
-	o.door.close()
+	if !o.idle {
+		o.door.close()
+	}
 	if o.stop != nil {
 		o.stop()
 	}

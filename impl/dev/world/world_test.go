@@ -67,6 +67,7 @@ func newHost(t *testing.T) *host {
 type info struct {
 	ID string `json:"id"`
 	ready.Info
+	TTL string `json:"ttl"`
 }
 
 func (h *host) call(method, address, body string, header ...string) (int, string) {
@@ -263,7 +264,24 @@ func TestWorldsGo(t *testing.T) {
 		}
 	}
 	idle := h.make(`{"ttl":"1ms"}`)
-	gone(idle)
+	for {
+		if status, text := h.call("GET", h.url+"/_dev/worlds/"+idle.ID, ""); status == 404 {
+			break
+		} else if status == 200 && !strings.Contains(text, `"ttl":"1ms"`) {
+			t.Errorf("it does not say when it goes: %s", text)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	// Whoever still calls it is told where it went, until the server ends.
+	for {
+		if status, text := h.call("GET", idle.Issuer+"/.well-known/openid-configuration", ""); status == http.StatusGone {
+			if !strings.Contains(text, "the world "+idle.ID+" ended, because nobody called it for 1ms") {
+				t.Errorf("it says %q", text)
+			}
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
 	deleted := h.make("")
 	if status, text := h.call("DELETE", h.url+"/_dev/worlds/"+deleted.ID, ""); status != http.StatusNoContent {
 		t.Errorf("got %d %s", status, text)
@@ -282,6 +300,9 @@ func TestWorldsGo(t *testing.T) {
 	if err := json.NewDecoder(res.Body).Decode(&held); err != nil {
 		t.Fatal(err)
 	}
+	if held.TTL != "24h0m0s" {
+		t.Errorf("a world that is held goes after %q", held.TTL)
+	}
 	if status, _ := h.call("GET", held.Issuer+"/livez", ""); status != 200 {
 		t.Errorf("while it is held: %d", status)
 	}
@@ -290,6 +311,9 @@ func TestWorldsGo(t *testing.T) {
 
 	// Nothing is left of them in the database, and what a killed process left goes with the next start.
 	h.worlds.Close()
+	if status, _ := h.call("GET", idle.Issuer+"/livez", ""); status != 0 {
+		t.Errorf("it still answers: %d", status)
+	}
 	if left := h.databases(); len(left) > 0 {
 		t.Errorf("left are %v", left)
 	}

@@ -53,6 +53,7 @@ type Config struct {
 	Database   func(database string) string // URLs of the private PostgreSQL
 	Seed       *seed.File
 	Dir        string // for their key files
+	CAFile     string // the certificate they serve with; "" without TLS
 	Ahead      int    // how many are ready from the start
 	Disposable bool   // whether the databases go with their PostgreSQL anyway
 }
@@ -70,6 +71,7 @@ type Worlds struct {
 	coming int               // of those that are being made ahead
 	all    map[string]*world // those that were handed out
 	count  int               // of all that exist or are being made
+	graves []*grave          // of those that ended because nobody called them
 	ended  chan struct{}
 	making sync.WaitGroup // of what goes on by itself: worlds that are made ahead, or end
 }
@@ -191,6 +193,9 @@ var errEnough = errors.New("world: enough are ready")
 // Create implements server.Worlds.
 func (w *Worlds) Create(ctx context.Context, asked *devapi.WorldRequest) (string, <-chan struct{}, error) {
 	ttl := defaultTTL
+	if asked.Hold != nil && *asked.Hold { // whoever holds it says when it goes
+		ttl = maxTTL
+	}
 	if asked.Ttl != nil {
 		var err error
 		if ttl, err = time.ParseDuration(*asked.Ttl); err != nil || ttl <= 0 || ttl > maxTTL {
@@ -317,7 +322,10 @@ func (w *Worlds) Info(id string) (any, error) {
 }
 
 // Delete implements server.Worlds.
-func (w *Worlds) Delete(ctx context.Context, id string) error {
+func (w *Worlds) Delete(ctx context.Context, id string) error { return w.remove(ctx, id, false) }
+
+// remove ends a world: that nobody called it, its address says to whoever calls then.
+func (w *Worlds) remove(ctx context.Context, id string, idle bool) error {
 	w.mu.Lock()
 	one := w.all[id]
 	delete(w.all, id)
@@ -329,10 +337,15 @@ func (w *Worlds) Delete(ctx context.Context, id string) error {
 	if one == nil {
 		return errUnknown(id)
 	}
+	one.idle = idle
 	err := one.end(context.WithoutCancel(ctx))
 	w.mu.Lock()
 	w.count--
 	w.mu.Unlock()
+	if idle {
+		w.Base.Logger.Info("a world went because nobody called it", "world", id, "issuer", one.info.Issuer, "ttl", one.ttl)
+		w.bury(one)
+	}
 	return err
 }
 
@@ -364,8 +377,12 @@ func (w *Worlds) End() {
 	for _, one := range w.all {
 		all = append(all, one)
 	}
-	w.ready, w.all = nil, map[string]*world{}
+	graves := w.graves
+	w.ready, w.all, w.graves = nil, map[string]*world{}, nil
 	w.mu.Unlock()
+	for _, one := range graves {
+		one.close()
+	}
 	w.discarding.Store(w.Disposable)
 	var ending sync.WaitGroup
 	for _, one := range all {

@@ -100,7 +100,7 @@ func (e *Env) translate(r *http.Request, err error) *Refusal {
 		return InvalidRequest("a text holds a character that cannot be stored")
 	}
 	if outage == nil || outage.Kind != fault.Canceled && !overload {
-		e.Logger.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "request_id", policy.RequestFrom(r.Context()).ID, "err", store.Explain(err))
+		e.Logger.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, policy.LogID(r.Context()), "err", store.Explain(err))
 	}
 	if outage != nil && (outage.Kind == fault.Unavailable || outage.Kind == fault.Canceled) {
 		return &Refusal{oauth.TemporarilyUnavailable, "the service cannot answer at the moment", http.StatusServiceUnavailable}

@@ -16,17 +16,17 @@ import (
 )
 
 // How long what was proven counts. A session ends when it was not used for as long as the
-// settings say (package lifetime), and in any case with its password (SEC-151).
+// settings say (package lifetime), and when the password in it is as old as they say (SEC-151).
 const (
-	passwordLifetime = 10 * 24 * time.Hour
-	factorLifetime   = 18 * time.Hour
-	extendEvery      = time.Hour
+	factorLifetime = 18 * time.Hour
+	extendEvery    = time.Hour
 )
 
 // browserSession is a session of a browser as it is now, complete or not.
 type browserSession struct {
 	db.BrowserSessionsRow
 	token string
+	life  time.Duration // how long a password counts, or a provider's word
 }
 
 // since reports whether something was proven at or after a time.
@@ -34,14 +34,14 @@ func since(proven *time.Time, from time.Time) bool { return proven != nil && !pr
 
 // hasPassword reports whether the password was proven, and is still the same.
 func (k *browserSession) hasPassword(now time.Time) bool {
-	return since(k.PasswordVerifiedAt, now.Add(-passwordLifetime)) &&
+	return since(k.PasswordVerifiedAt, now.Add(-k.life)) &&
 		(k.PasswordChanged == nil || since(k.PasswordVerifiedAt, *k.PasswordChanged))
 }
 
 // hasIntent reports whether the user signed in with an identity provider, and is linked to
 // the account there still.
 func (k *browserSession) hasIntent(now time.Time) bool {
-	return k.IsLinked && since(k.IntentVerifiedAt, now.Add(-passwordLifetime))
+	return k.IsLinked && since(k.IntentVerifiedAt, now.Add(-k.life))
 }
 
 // isProven reports whether the user proved who they are, in whatever way.
@@ -172,9 +172,14 @@ func (p *Pages) read(ctx context.Context, instanceID string, tokens []string) ([
 	var found []browserSession
 	for i, hash := range hashes {
 		for _, row := range rows {
-			if string(row.TokenHash) == string(hash) {
-				found = append(found, browserSession{row, tokens[i]})
+			if string(row.TokenHash) != string(hash) {
+				continue
 			}
+			lives, err := p.lives.Of(ctx, instanceID, row.OrgID)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, browserSession{row, tokens[i], lives.Session})
 		}
 	}
 	return found, nil
@@ -205,7 +210,7 @@ func (p *Pages) Browser(r *http.Request, instance *policy.Instance) ([]Session, 
 // idle is how long sessions of users of an organization live while they are not used.
 func (p *Pages) idle(ctx context.Context, instanceID, orgID string) (time.Duration, error) {
 	lives, err := p.lives.Of(ctx, instanceID, orgID)
-	return lives.SessionIdle, err
+	return min(lives.SessionIdle, lives.Session), err
 }
 
 // extend lets a session live on that is used, at most once an hour or in a quarter of its

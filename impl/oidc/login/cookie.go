@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/writ-id/writ/impl/api/lifetime"
 	"github.com/writ-id/writ/impl/api/session"
 	"github.com/writ-id/writ/impl/core/secret"
 )
@@ -101,7 +102,7 @@ func (c *cookies) keep(w http.ResponseWriter) {
 	for i, token := range c.tokens {
 		short[i] = strings.TrimPrefix(token, session.TokenPrefix)
 	}
-	c.set(w, sessionsCookie, strings.Join(short, "."), passwordLifetime)
+	c.set(w, sessionsCookie, strings.Join(short, "."), lifetime.LongestSession)
 }
 
 func (c *cookies) set(w http.ResponseWriter, name, value string, age time.Duration) {

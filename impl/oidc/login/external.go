@@ -144,7 +144,7 @@ func (v *visit) failed(p *upstream.Provider, err error) error {
 		return err
 	}
 	if told.Kind != upstream.Canceled {
-		v.Logger.WarnContext(v.r.Context(), "an identity provider signed nobody in", "idp", p.ID, "instance", v.instance.ID, "request", requestID(v.r), "err", told)
+		v.Logger.WarnContext(v.r.Context(), "an identity provider signed nobody in", "idp", p.ID, "instance", v.instance.ID, policy.LogID(v.r.Context()), "err", told)
 	}
 	return v.back("idp_" + string(told.Kind))
 }

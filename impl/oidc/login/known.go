@@ -1,6 +1,7 @@
 package login
 
 import (
+	"encoding/base64"
 	"errors"
 	"net/http"
 	"slices"
@@ -9,21 +10,24 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/core/token"
 	"github.com/writ-id/writ/impl/oidc/login/code"
 )
 
 // A browser in which a user has signed in is known to them: it has tries of its own, and
-// codes of its own, so that strangers who use up theirs keep nobody out (SEC-177). Another
+// messages of its own, so that strangers who use up theirs keep nobody out (SEC-177). Another
 // one becomes known by a link in a message that only the user reads, the door. Neither
 // signs anybody in; and both end with the generation of the user, as all that was issued.
+// Of who registers there is no user yet: their browser becomes known to the address.
 
 const (
 	// knownCookie holds, sealed, who has signed in with a browser.
 	knownCookie   = "writ_known"
 	knownLifetime = 365 * 24 * time.Hour
 	maxKnown      = 8 // users of a browser
+	maxAddresses  = 2 // which are of a day
 	maxKnownText  = 2048
 
 	// doorLifetime is longer than doorEvery, so that who needs a door has a good one.
@@ -72,8 +76,52 @@ func (a acquaintance) of(userID string, generation *int32) (string, error) {
 	return "", nil
 }
 
+// asks returns the browser as one that asks for codes for a user, if one is named in a
+// generation; a browser that is not known to them is the one that has its cookie.
+func (a acquaintance) asks(userID string, generation *int32) (code.Browser, error) {
+	id, err := a.of(userID, generation)
+	if id != "" {
+		return code.Browser{ID: id, Known: true}, err
+	}
+	return code.Browser{ID: a.unknown()}, err
+}
+
+// unknown names a browser by its cookie, as no known one is named.
+func (a acquaintance) unknown() string {
+	return "~" + base64.RawURLEncoding.EncodeToString(a.cookies.hash())
+}
+
+// asksFor is asks for who registers with an address.
+func (a acquaintance) asksFor(address string) (code.Browser, error) {
+	known, err := a.read()
+	return code.Browser{ID: a.unknown(), Known: slices.ContainsFunc(known.GetAddresses(), func(one *tokenv1.KnownAddress) bool {
+		return one.GetAddress() == resource.Fold(address) && a.Now().Unix() < one.GetExpiresAt()
+	})}, err
+}
+
 // remember makes the browser known to a user.
 func (a acquaintance) remember(user *tokenv1.KnownUser) error {
+	return a.keep(func(known *tokenv1.KnownBrowser) {
+		known.Users = slices.DeleteFunc(known.GetUsers(), func(one *tokenv1.KnownUser) bool { return one.GetUserId() == user.GetUserId() })
+		known.Users = slices.Insert(known.Users, 0, user)
+		known.Users = known.Users[:min(len(known.Users), maxKnown)]
+	})
+}
+
+// enter makes the browser known to whom a door is for.
+func (a acquaintance) enter(door *tokenv1.Door) error {
+	if door.GetUser() != nil {
+		return a.remember(door.GetUser())
+	}
+	return a.keep(func(known *tokenv1.KnownBrowser) {
+		known.Addresses = slices.DeleteFunc(known.GetAddresses(), func(one *tokenv1.KnownAddress) bool { return one.GetAddress() == door.GetAddress() })
+		known.Addresses = slices.Insert(known.Addresses, 0, &tokenv1.KnownAddress{Address: door.GetAddress(), ExpiresAt: a.Now().Add(doorLifetime).Unix()})
+		known.Addresses = known.Addresses[:min(len(known.Addresses), maxAddresses)]
+	})
+}
+
+// keep changes what the browser's cookie says.
+func (a acquaintance) keep(change func(*tokenv1.KnownBrowser)) error {
 	known, err := a.read()
 	if err != nil {
 		return err
@@ -81,9 +129,7 @@ func (a acquaintance) remember(user *tokenv1.KnownUser) error {
 	if known.GetId() == "" {
 		known.Id = a.NewID()
 	}
-	known.Users = slices.DeleteFunc(known.GetUsers(), func(one *tokenv1.KnownUser) bool { return one.GetUserId() == user.GetUserId() })
-	known.Users = slices.Insert(known.Users, 0, user)
-	known.Users = known.Users[:min(len(known.Users), maxKnown)]
+	change(known)
 	sealed, err := a.Box.Seal(a.r.Context(), a.instance.ID, token.Known, known)
 	if err != nil || len(sealed) > maxKnownText { // IDs may be long
 		return err
@@ -92,12 +138,16 @@ func (a acquaintance) remember(user *tokenv1.KnownUser) error {
 	return nil
 }
 
-// door returns a link that makes the browser known in which it is opened. It leads to a
-// domain of the instance, whatever the request calls it (SEC-171).
+// door returns a link that makes the browser known to a user in which it is opened.
 func (a acquaintance) door(user *db.LoginCandidatesRow) (string, error) {
-	sealed, err := a.Box.Seal(a.r.Context(), a.instance.ID, token.Door, &tokenv1.Door{
-		User: &tokenv1.KnownUser{UserId: user.ID, Generation: user.Generation}, ExpiresAt: a.Now().Add(doorLifetime).Unix(),
-	})
+	return a.doorOf(&tokenv1.Door{User: &tokenv1.KnownUser{UserId: user.ID, Generation: user.Generation}})
+}
+
+// doorOf returns the link of a door. It leads to a domain of the instance, whatever the
+// request calls it (SEC-171).
+func (a acquaintance) doorOf(door *tokenv1.Door) (string, error) {
+	door.ExpiresAt = a.Now().Add(doorLifetime).Unix()
+	sealed, err := a.Box.Seal(a.r.Context(), a.instance.ID, token.Door, door)
 	if err != nil {
 		return "", err
 	}
@@ -120,7 +170,8 @@ func (a acquaintance) door(user *db.LoginCandidatesRow) (string, error) {
 // recipient is a user as messages address them, in their own language.
 func recipient(v *visit, user *db.LoginCandidatesRow) code.Recipient {
 	return code.Recipient{
-		InstanceID: v.instance.ID, ID: user.ID, OrgID: user.OrgID, Address: user.Email, Language: user.PreferredLanguage, Name: user.DisplayName,
+		InstanceID: v.instance.ID, ID: user.ID, OrgID: user.OrgID, Address: user.Email,
+		Proven: user.IsEmailVerified && user.IsEmailProven, Language: user.PreferredLanguage, Name: user.DisplayName,
 	}
 }
 
@@ -165,7 +216,7 @@ func serveDoor(v *visit) error {
 		if err != nil {
 			return err
 		}
-		if err := v.browser().remember(door.GetUser()); err != nil {
+		if err := v.browser().enter(door); err != nil {
 			return err
 		}
 		v.leave()

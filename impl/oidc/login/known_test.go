@@ -2,6 +2,7 @@ package login_test
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ func TestSEC177_StrangersKeepNobodyOut(t *testing.T) {
 	mine := w.browser().signIn("alice", right).want(200, "/done")
 	w.done()
 	for range 12 {
-		w.browser().signIn("alice", "wrong").want(400, "/login/password", "The login name or password is not right.", "a link that lets this browser in")
+		w.browser().signIn("alice", "wrong").want(400, "/login/password", "We could not sign you in with this login name and password.")
 	}
 	mine.signIn("alice", right).want(200, "/done")
 	for range 12 {
@@ -73,6 +74,61 @@ func TestSEC177_StrangersKeepNobodyOut(t *testing.T) {
 	other.open(doors[0]).want(400, "/login/door", "not good any more")
 }
 
+// TestSEC177_APasswordPageSaysWhatHelpsOnce: one wrong password is one short sentence, the limit
+// is told of near it, and beyond it the page says what helps instead of judging what was not
+// compared; all of it to a browser of its own tries, whoever has the name, if anybody.
+func TestSEC177_APasswordPageSaysWhatHelpsOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.begin.Store(&tokenv1.Flow{Request: "x=y", Fresh: true})
+	const no, limit, spent = "We could not sign you in", "After ten wrong passwords", "There were too many wrong passwords"
+	said := func(b *browser) (what []string) {
+		for _, text := range []string{no, limit, spent} {
+			for range strings.Count(b.body, text) {
+				what = append(what, text)
+			}
+		}
+		return what
+	}
+	for _, name := range []string{"alice", "nobody"} {
+		b := w.browser()
+		for i := range 12 {
+			want := []string{no}
+			if i >= 9 {
+				want = []string{spent}
+			} else if i >= 6 {
+				want = []string{no, limit}
+			}
+			b.signIn(name, "wrong").want(400, "/login/password", "Forgot your password?")
+			if got := said(b); !slices.Equal(got, want) {
+				t.Errorf("%s, wrong password %d: the page says %q, want %q", name, i+1, got, want)
+			}
+			if strings.Contains(b.body, `id="notice"`) {
+				t.Errorf("%s, wrong password %d: there is a notice beside the error", name, i+1)
+			}
+		}
+		b.signIn(name, "correct horse").want(400, "/login/password", spent, "Wait ten minutes")
+		if got := said(w.browser().signIn(name, "correct horse").want(400, "/login/password")); !slices.Equal(got, []string{no}) {
+			t.Errorf("%s: another browser is told %q of tries that are not its own", name, got)
+		}
+		if got := said(b.signIn("olga@mail.example", "wrong").want(400, "/login/password")); !slices.Equal(got, []string{no}) {
+			t.Errorf("%s: the page says %q of another name", name, got)
+		}
+		w.wait(11 * time.Minute)
+		if got := said(b.signIn(name, "wrong").want(400, "/login/password")); !slices.Equal(got, []string{no}) {
+			t.Errorf("%s: after ten minutes the page says %q", name, got)
+		}
+	}
+	b := w.browser()
+	for range 8 {
+		b.signIn("alice", "wrong").want(400, "/login/password")
+	}
+	b.signIn("ALICE", "correct horse").want(200, "/done")
+	if got := said(b.signIn("alice", "wrong").want(400, "/login/password")); !slices.Equal(got, []string{no}) {
+		t.Errorf("after a right one the page says %q", got)
+	}
+}
+
 // TestSEC177_StrangersTakeNobodysCodes: those whom strangers ask for neither void the code
 // that a known browser asked for nor use up the messages it may have.
 func TestSEC177_StrangersTakeNobodysCodes(t *testing.T) {
@@ -92,4 +148,32 @@ func TestSEC177_StrangersTakeNobodysCodes(t *testing.T) {
 	w.browser().forgot("alice").want(200, "/login/reset")
 	mine.reset(code).want(200, "/login/password", "Your new password is set.")
 	mine.send("password", newPassword).want(200, "/done")
+}
+
+// TestSEC177_StrangersVoidNobodysCodes: in a browser that nobody knows, too, a code for a new
+// password is good until it ends, whatever others ask for and try meanwhile.
+func TestSEC177_StrangersVoidNobodysCodes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for range 12 { // nor do registrations with the address use up the messages
+		w.browser().register("alice@mail.example").want(200, "/login/verify")
+	}
+	w.wait(time.Second)
+	mine := w.browser().forgot("alice").want(200, "/login/reset")
+	code := w.mail().Code
+	w.wait(time.Second)
+	for range 12 {
+		b := w.browser().forgot("alice").want(200, "/login/reset")
+		for range 2 {
+			b.reset("00000000").want(400, "/login/reset")
+		}
+		b.reset(code).want(400, "/login/reset") // it is not that browser's
+	}
+	if got := w.value("SELECT string_agg(template || ' ' || n, ', ' ORDER BY template) FROM (SELECT template, count(*) n FROM messages GROUP BY 1) x"); got != "email_known 10, reset_password 10" {
+		t.Errorf("got %s", got)
+	}
+	mine.reset(code).want(200, "/login/password", "Your new password is set.")
+	if got := w.value("SELECT count(*)::text FROM user_codes"); got != "0" {
+		t.Errorf("%s codes are left", got)
+	}
 }

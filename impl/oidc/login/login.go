@@ -143,9 +143,9 @@ func New(c Config) *Pages {
 		Config: c, queries: db.New(), codes: codes,
 		passwords:     &password.Service{DB: c.DB, Roles: c.Roles, Users: c.Users, Codes: codes},
 		registrations: registration.New(registration.Config{Env: c.Env, Roles: c.Roles, Sessions: c.Sessions, Users: c.Users, Links: c.Links, Codes: codes}),
-		buttons:       cache.New[string, []button](func(id string) string { return id }),
-		scenes:        cache.New[string, *scene](func(id string) string { return id }),
-		domains:       cache.New[string, string](func(id string) string { return id }),
+		buttons:       cache.New[string, []button](func(id string) string { return id }).By(c.Now),
+		scenes:        cache.New[string, *scene](func(id string) string { return id }).By(c.Now),
+		domains:       cache.New[string, string](func(id string) string { return id }).By(c.Now),
 		lives:         lifetime.NewReader(c.DB),
 	}
 }

@@ -158,7 +158,11 @@ func startWith(t *testing.T, secure, inbox bool, origins map[string]string) *wor
 			w.SignedOut(rw, r, w.instance)
 			return
 		}
-		w.ConfirmSignOut(rw, r, w.instance, r.Form)
+		ending, err := w.Browser(r, w.instance)
+		if err != nil {
+			t.Error(err)
+		}
+		w.ConfirmSignOut(rw, r, w.instance, r.Form, ending)
 	})
 	mux.HandleFunc("/error", func(rw http.ResponseWriter, r *http.Request) {
 		w.Error(rw, r, login.Problem{Status: 400, Code: "invalid_request", Description: r.URL.Query().Get("d")})

@@ -29,7 +29,7 @@ func (p *Pages) Onward(r *http.Request, instance *policy.Instance, session *Sess
 		}
 	}
 	if err != nil {
-		p.Logger.WarnContext(ctx, "the logout does not lead on to the identity provider", "idp", session.IDPID, "instance", instance.ID, "err", err)
+		p.Logger.WarnContext(ctx, "the logout does not lead on to the identity provider", "idp", session.IDPID, "instance", instance.ID, policy.LogID(ctx), "err", err)
 		return ""
 	}
 	return address

@@ -28,13 +28,13 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	refusal, ok := errors.AsType[*fault.Error](err)
 	if !ok {
 		if refusal = store.Fault(err); refusal == nil {
-			p.Logger.ErrorContext(r.Context(), "a login page failed", "path", r.URL.Path, "request", requestID(r), "err", err)
+			p.Logger.ErrorContext(r.Context(), "a login page failed", "path", r.URL.Path, policy.LogID(r.Context()), "err", err)
 			p.Error(w, r, Problem{Status: http.StatusInternalServerError, Code: "server_error"})
 			return
 		}
 	}
 	if errors.Is(refusal, provider.ErrNoSMTP) || errors.Is(refusal, provider.ErrNoSMS) {
-		p.Logger.WarnContext(r.Context(), "a page needs a provider that there is not", "path", r.URL.Path, "request", requestID(r), "reason", refusal.Reason)
+		p.Logger.WarnContext(r.Context(), "a page needs a provider that there is not", "path", r.URL.Path, policy.LogID(r.Context()), "reason", refusal.Reason)
 		p.Error(w, r, Problem{Status: http.StatusServiceUnavailable, Code: strings.ToLower(refusal.Reason)})
 		return
 	}
@@ -50,7 +50,7 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case fault.InvalidArgument:
 		p.Error(w, r, Problem{Status: http.StatusBadRequest, Code: "invalid_request"})
 	default:
-		p.Logger.ErrorContext(r.Context(), "a login page failed", "path", r.URL.Path, "request", requestID(r), "err", err)
+		p.Logger.ErrorContext(r.Context(), "a login page failed", "path", r.URL.Path, policy.LogID(r.Context()), "err", err)
 		p.Error(w, r, Problem{Status: http.StatusInternalServerError, Code: "server_error"})
 	}
 }
@@ -152,8 +152,9 @@ const (
 
 // ConfirmSignOut shows the page that asks whether to sign out; its form posts the
 // parameters to the same address again, with confirm=yes and a token that
-// SignOutConfirmed checks.
-func (p *Pages) ConfirmSignOut(w http.ResponseWriter, r *http.Request, instance *policy.Instance, params url.Values) {
+// SignOutConfirmed checks. It names the accounts of the sessions that would end, which are
+// those of the browser that asks.
+func (p *Pages) ConfirmSignOut(w http.ResponseWriter, r *http.Request, instance *policy.Instance, params url.Values, ending []Session) {
 	c := readCookies(r, p.secure(r))
 	form, err := p.Box.Seal(r.Context(), instance.ID, token.Form, &tokenv1.Form{Browser: c.bind(w), ShownAt: p.Now().Unix()})
 	if err != nil {
@@ -171,6 +172,9 @@ func (p *Pages) ConfirmSignOut(w http.ResponseWriter, r *http.Request, instance 
 		name: "signout.html", status: http.StatusOK, Words: words, Head: words.get("signout.head"), Lead: words.get("signout.lead"),
 		Submit: words.get("signout.submit"), Action: template.URL(r.URL.EscapedPath()), //nolint:gosec // our own path
 		Hidden: hidden(kept),
+	}
+	for i := range ending {
+		shown.Accounts = append(shown.Accounts, account{DisplayName: ending[i].DisplayName, LoginName: ending[i].LoginName, Initial: initial(ending[i].DisplayName)})
 	}
 	shown.Title = words.title(shown.Head, hostOf(r))
 	targets := "'self'"

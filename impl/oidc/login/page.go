@@ -199,7 +199,7 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, shown *page, target
 		return newSheet(body.Bytes()), err
 	})
 	if err != nil {
-		p.Logger.ErrorContext(r.Context(), "a page cannot be shown", "page", shown.name, "err", err)
+		p.Logger.ErrorContext(r.Context(), "a page cannot be shown", "page", shown.name, policy.LogID(r.Context()), "err", err)
 		http.Error(w, "internal error", http.StatusInternalServerError)
 		return
 	}

@@ -23,8 +23,9 @@ func showPassword(v *visit) error {
 	return passwordForm(v, nil)
 }
 
-// takePassword checks the password. Why it is not right is not told, neither by the
-// words nor by the time they take (SEC-170).
+// takePassword checks the password. Why it does not sign in is not told, neither by the
+// words nor by the time they take (SEC-170): they hold, too, for a right one that was not
+// judged, because there were too many wrong ones.
 func takePassword(v *visit) error {
 	if v.flow.GetLoginName() == "" {
 		return v.to(pathName)
@@ -41,7 +42,11 @@ func takePassword(v *visit) error {
 		return err
 	}
 	if !right {
-		return passwordForm(v, []mistake{{"password", "password.wrong"}})
+		times, err := v.tries().wrong(v.flow.GetLoginName())
+		if err != nil {
+			return err
+		}
+		return passwordForm(v, []mistake{{"password", wrongKey(times)}})
 	}
 	v.flow.Registering = false
 	return v.advance()
@@ -88,6 +93,9 @@ func tried(v *visit, named *db.LoginCandidatesRow, right bool, err error) (bool,
 	case errors.Is(err, user.ErrTooMany):
 		return false, shutOut(v, named)
 	case err != nil || !right:
+		return false, err
+	}
+	if err := v.tries().right(v.flow.GetLoginName()); err != nil {
 		return false, err
 	}
 	return true, v.browser().remember(&tokenv1.KnownUser{UserId: named.ID, Generation: named.Generation})
@@ -168,8 +176,5 @@ func passwordForm(v *visit, mistakes []mistake) error {
 	p.Who, p.Change = v.flow.GetLoginName(), v.link("change", pathName)
 	p.Fields = []field{{Name: "password", Type: "password", Autocomplete: "current-password"}}
 	p.Links = append(p.Links, v.link("forgot", pathForgot))
-	if len(mistakes) > 0 && mistakes[0].key == "password.wrong" && p.Notice == "" {
-		p.Notice = v.words.get("password.many") // to all alike: whether it is so would tell who there is
-	}
 	return v.renderWith(p, mistakes)
 }

@@ -17,6 +17,7 @@ import (
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/api/session"
 	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/core/upstream"
@@ -80,7 +81,7 @@ func suits(v *visit, p *upstream.Provider, linked *db.LinkedUserRow) (bool, erro
 func enter(v *visit, p *upstream.Provider, who *upstream.Identity, linked *db.LinkedUserRow, at time.Time) error {
 	if linked.IsRegistering { // they made an account before, and have to verify their address still
 		v.flow.Registering, v.flow.CodeUserId, v.flow.Address, v.flow.LoginName = true, linked.ID, linked.Email, linked.Email
-		if err := v.registrations.Resend(v.r.Context(), v.instance.ID, linked.ID, linked.Email, v.words.language); err != nil {
+		if err := sendAgain(v); err != nil {
 			return err
 		}
 		return v.to(pathVerify)
@@ -174,7 +175,7 @@ func refresh(v *visit, p *upstream.Provider, who *upstream.Identity, linked *db.
 	}
 	_, err = v.Users.PatchUser(ctx, &userv3.PatchUserRequest{Id: linked.ID, User: &userv3.PatchUser{Type: &userv3.PatchUser_Human{Human: patch}}})
 	if refusal, ok := errors.AsType[*fault.Error](err); ok && refusal.Kind == fault.InvalidArgument {
-		v.Logger.WarnContext(ctx, "what an identity provider says of a user cannot be stored", "idp", p.ID, "user", linked.ID, "err", err)
+		v.Logger.WarnContext(ctx, "what an identity provider says of a user cannot be stored", "idp", p.ID, "user", linked.ID, policy.LogID(ctx), "err", err)
 		return nil
 	}
 	return err
@@ -391,11 +392,10 @@ func newExternalForm(v *visit, p *upstream.Provider, said registration.Form, mis
 // them; otherwise it is what the provider says.
 func adopt(v *visit, p *upstream.Provider, e *tokenv1.External, said registration.Form, asked bool) error {
 	org := v.newHome(p, e)
-	idle, err := v.idle(v.r.Context(), v.instance.ID, org)
+	at, err := registeringIn(v, org, said.Email)
 	if err != nil {
 		return err
 	}
-	at := registration.Where{InstanceID: v.instance.ID, OrgID: org, Language: v.words.language, Lifetime: idle, UserAgent: userAgent(v)}
 	there, err := v.upstreamOf(org, p.ID)
 	if err != nil {
 		return err

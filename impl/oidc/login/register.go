@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/writ-id/writ/gen/db"
+	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/oidc/login/registration"
 	"github.com/writ-id/writ/impl/oidc/login/rule"
 )
@@ -50,15 +52,10 @@ func takeRegister(v *visit) error {
 	if mistakes = append(mistakes, more...); len(mistakes) > 0 {
 		return registerForm(v, said, mistakes)
 	}
-	at := registration.Where{InstanceID: v.instance.ID, OrgID: v.flow.GetOrgId(), Language: v.words.language, UserAgent: userAgent(v)}
-	if at.OrgID == "" {
-		at.OrgID = v.instance.DefaultOrg
-	}
-	idle, err := v.idle(v.r.Context(), v.instance.ID, at.OrgID)
+	at, err := registeringIn(v, cmp.Or(v.flow.GetOrgId(), v.instance.DefaultOrg), said.Email)
 	if err != nil {
 		return err
 	}
-	at.Lifetime = idle
 	v.spent = true
 	var begun *registration.Begun
 	err = inTime(v.r.Context(), func() (err error) {
@@ -75,6 +72,27 @@ func takeRegister(v *visit) error {
 	v.proved(begun.SessionID, begun.SessionToken, "")
 	v.flow.Registering, v.flow.Address, v.flow.LoginName = true, said.Email, said.Email
 	return v.to(pathVerify)
+}
+
+// registeringIn says where somebody registers with an address.
+func registeringIn(v *visit, orgID, address string) (at registration.Where, err error) {
+	if at, err = registering(v, address); err == nil {
+		at.OrgID = orgID
+		at.Lifetime, err = v.idle(v.r.Context(), v.instance.ID, orgID)
+	}
+	return at, err
+}
+
+// registering is registeringIn for who does already.
+func registering(v *visit, address string) (at registration.Where, err error) {
+	at = registration.Where{InstanceID: v.instance.ID, Language: v.words.language, UserAgent: userAgent(v)}
+	if v.flow.GetRegistering() {
+		at.Before = v.flow.GetCodeUserId()
+	}
+	if at.Browser, err = v.browser().asksFor(address); err == nil {
+		at.Door, err = v.browser().doorOf(&tokenv1.Door{Address: resource.Fold(address)})
+	}
+	return at, err
 }
 
 // formSaid returns what somebody typed of themselves, mistakesIn what is wrong with it.
@@ -127,9 +145,7 @@ func takeVerify(v *visit) error {
 	}
 	if v.form.Get("send") != "" {
 		v.spent = true
-		if err := inTime(v.r.Context(), func() error {
-			return v.registrations.Resend(v.r.Context(), v.instance.ID, v.flow.GetCodeUserId(), v.flow.GetAddress(), v.words.language)
-		}); err != nil {
+		if err := inTime(v.r.Context(), func() error { return sendAgain(v) }); err != nil {
 			return err
 		}
 		v.flow.Notice = "sent"
@@ -141,7 +157,7 @@ func takeVerify(v *visit) error {
 	}
 	verified := false
 	if err := inTime(v.r.Context(), func() (err error) {
-		verified, err = v.registrations.Verify(v.r.Context(), v.instance.ID, v.flow.GetCodeUserId(), v.flow.GetAddress(), code)
+		verified, err = v.registrations.Verify(v.r.Context(), v.instance.ID, v.flow.GetCodeUserId(), v.browser().unknown(), v.flow.GetAddress(), code)
 		return err
 	}); err != nil {
 		return err
@@ -153,10 +169,19 @@ func takeVerify(v *visit) error {
 	return v.advance()
 }
 
+// sendAgain sends another code to who registers.
+func sendAgain(v *visit) error {
+	at, err := registering(v, v.flow.GetAddress())
+	if err != nil {
+		return err
+	}
+	return v.registrations.Resend(v.r.Context(), at, v.flow.GetCodeUserId(), v.flow.GetAddress())
+}
+
 func verifyForm(v *visit, mistakes []mistake) error {
 	p := v.page("verify", pathVerify)
 	p.Lead = v.words.get("verify.lead", v.flow.GetAddress())
-	p.Fields = []field{{Name: "code", Type: "text", Autocomplete: "one-time-code", Numeric: true}}
+	p.Fields = []field{{Name: "code", Type: "text", Autocomplete: "one-time-code", Numeric: true, Hint: v.words.get("verify.many")}}
 	p.Other = append(p.Other, link{v.words.get("link.again"), pathVerify})
 	p.Links = append(p.Links, v.link("address", pathRegister))
 	return v.render(p, mistakes)

@@ -46,7 +46,7 @@ func TestRegister(t *testing.T) {
 	w.begin.Store(&tokenv1.Flow{Request: "x=y"})
 	w.browser().signIn("carol", "battery staple").want(400, "/login/password") // not before the address is verified
 	m := w.mail()
-	if m.Template != "verify_email" || m.Recipient != "carol@new.example" || len(m.Code) != 8 || !strings.Contains(m.Text, "Hello Carol,") {
+	if m.Template != "verify_email" || m.Recipient != "carol@new.example" || len(m.Code) != 8 || !strings.Contains(m.Text, "Hello,") || strings.Contains(m.Text+m.Subject, "Carol") {
 		t.Fatalf("got %+v", m)
 	}
 	b.send("code", "00000000").want(400, "/login/verify", "The code is not right")
@@ -148,8 +148,8 @@ func TestRegistrationsThatFail(t *testing.T) {
 	w.browser().register("carol@new.example").want(200, "/login/verify").send("code", w.mail().Code).want(200, "/done")
 }
 
-// TestRegisteringTwice sends the form again, at once and later, and from another
-// browser: there is one user, it is the newest, and only its code is good.
+// TestRegisteringTwice sends the form again, at once and later, in one browser: there is one
+// user, it is the newest, and only its code is good.
 func TestRegisteringTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -187,23 +187,121 @@ func TestRegisteringTwice(t *testing.T) {
 	if again := one("carol 2 Jones"); again == id {
 		t.Error("it is still the old one")
 	}
+	// Somebody goes back for another address: what they had goes, and frees its name.
 	w.wait(time.Second)
-	other := w.browser().register("Carol@NEW.example", "familyName", "Smith", "newPassword", newPassword+"!", "newPasswordAgain", newPassword+"!").want(200, "/login/verify")
-	one("Carol 2 Smith")
-	second := w.mail().Code
-	b.send("code", first).want(400, "/login/verify", "The code is not right")
-	b.send("code", second).want(400, "/login/verify", "The code is not right") // is for another password
-	sent := w.mails()
-	if b.send("send", "yes").want(200, "/login/verify", "A code is on its way."); w.mails() != sent {
-		t.Error("who is gone gets codes")
+	b.open("/login/register?flow="+b.forms["form"].values.Get("flow")).want(200, "/login/register")
+	b.register("carola@new.example", "loginName", "carol").want(200, "/login/verify")
+	if got := w.value("SELECT string_agg(username || ' ' || email, ', ') FROM users WHERE email LIKE '%@new.example'"); got != "carol carola@new.example" {
+		t.Errorf("got %s", got)
 	}
-	other.send("code", second).want(200, "/done")
-	if s := w.done(); s == nil || s.LoginName != "Carol@a.example" {
+	b.send("code", first).want(400, "/login/verify", "The code is not right")
+	b.send("code", w.mail().Code).want(200, "/done")
+}
+
+// TestSEC177_StrangersKeepNobodyFromRegistering: what strangers do with an address voids no
+// code that was sent for its owner, uses up no try of theirs, and, when it uses up the
+// messages of the address, leaves a link in each that lets the owner's browser ask.
+func TestSEC177_StrangersKeepNobodyFromRegistering(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	mine := w.browser().register("carol@new.example").want(200, "/login/verify")
+	code := w.mail().Code
+	w.wait(time.Second)
+	for i := range 12 {
+		b := w.browser().register("CAROL@new.example", "familyName", "Evil", "loginName", "evil").want(200, "/login/verify")
+		if i == 11 {
+			b.send("send", "yes").want(200, "/login/verify")
+		}
+		for range 5 {
+			b.send("code", code).want(400, "/login/verify", "The code is not right") // is for another password
+		}
+	}
+	mine.send("code", code).want(200, "/done")
+	if s := w.done(); s == nil || s.LoginName != "carol@a.example" || s.DisplayName != "Carol Jones" {
+		t.Fatalf("got %+v", s)
+	}
+	if got := w.value("SELECT string_agg(username || ' ' || state, ', ') FROM users WHERE email ILIKE 'carol@new.example'"); got != "carol 1" {
+		t.Errorf("there are %s", got)
+	}
+
+	// Who comes after them gets no message, and gets in by the link in any of those.
+	for range 12 {
+		w.browser().register("dave@new.example", "givenName", "Evil").want(200, "/login/verify")
+	}
+	mails := "SELECT count(*)::text FROM messages WHERE recipient ILIKE 'dave@new.example'"
+	if got := w.value(mails); got != "10" {
+		t.Errorf("the address got %s messages", got)
+	}
+	w.wait(time.Second)
+	mine = w.browser().register("dave@new.example").want(200, "/login/verify", "open the link in the newest message")
+	link := doorLink.FindStringSubmatch(w.value("SELECT payload->>'text' FROM messages WHERE recipient = 'dave@new.example' LIMIT 1"))
+	if link == nil {
+		t.Fatal("no message has a link")
+	}
+	w.browser().open(link[1]).want(200, "/login/door", "Let this browser in?") // that somebody looks at it does nothing
+	other := w.browser().register("dave@new.example").want(200, "/login/verify")
+	mine.open(link[1]).want(200, "/login/door").send().want(200, "/login")
+	mine.register("Dave@new.example", "givenName", "Dave").want(200, "/login/verify")
+	if got := w.value(mails); got != "11" {
+		t.Fatalf("the address got %s messages, want one more", got)
+	}
+	code = w.mail().Code
+	other.send("code", code).want(400, "/login/verify")
+	mine.send("code", code).want(200, "/done")
+	if s := w.done(); s == nil || s.DisplayName != "Dave Jones" {
 		t.Errorf("got %+v", s)
 	}
-	one("Carol 1 Smith")
-	w.browser().register("carol@new.example").want(200, "/login/verify") // is known now
-	one("Carol 1 Smith")
+	// The link lets nobody ask for another address, nor without end.
+	w.wait(time.Second)
+	for range 12 {
+		w.browser().register("erin@new.example").want(200, "/login/verify")
+	}
+	mine.register("erin@new.example").want(200, "/login/verify")
+	if got := w.value("SELECT count(*)::text FROM messages WHERE recipient = 'erin@new.example'"); got != "10" {
+		t.Errorf("another address got %s messages", got)
+	}
+	w.wait(25 * time.Hour)
+	mine.open(link[1]).want(400, "/login/door", "not good any more")
+}
+
+// TestSEC177_OfThoseWhoRegisterOneHasTheAddress has two prove it at once.
+func TestSEC177_OfThoseWhoRegisterOneHasTheAddress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var browsers []*browser
+	var codes []string
+	for range 4 {
+		w.wait(time.Second)
+		browsers = append(browsers, w.browser().register("carol@new.example").want(200, "/login/verify"))
+		codes = append(codes, w.mail().Code)
+	}
+	var together sync.WaitGroup
+	for i, b := range browsers {
+		together.Go(func() { b.send("code", codes[i]) })
+	}
+	together.Wait()
+	in := 0
+	for _, b := range browsers {
+		if b.path == "/done" {
+			in++
+		}
+	}
+	if got := w.value("SELECT count(*)::text || ' ' || bool_and(is_email_verified AND state = 1)::text FROM users WHERE email = 'carol@new.example'"); got != "1 true" || in != 1 {
+		t.Errorf("%d got in, the users are %s", in, got)
+	}
+}
+
+// TestSEC185_NoWordsOfAStrangerAreMailed: what a message says to an address that nobody has
+// proven is ours, whatever the stranger who typed it calls themself.
+func TestSEC185_NoWordsOfAStrangerAreMailed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.browser().register("carol@new.example", "givenName", "Zyqbuy", "familyName", "Zyqpills", "loginName", "zyqnow").want(200, "/login/verify")
+	b.send("send", "yes").want(200, "/login/verify")
+	w.browser().register("alice@mail.example", "givenName", "Zyqbuy", "familyName", "Zyqpills", "loginName", "zyqnow").want(200, "/login/verify")
+	if got := w.value("SELECT count(*)::text || ' ' || count(*) FILTER (WHERE payload::text ILIKE '%zyq%') FROM messages"); got != "3 0" {
+		t.Errorf("messages, and those with the stranger's words: %s", got)
+	}
 }
 
 // TestOnlyRegistrationsAreReplaced registers with the unverified address of users who
@@ -247,7 +345,7 @@ func TestOnlyRegistrationsAreReplaced(t *testing.T) {
 	}
 	w.browser().register("carol@new.example", "loginName", "newest").want(200, "/login/verify")
 	w.browser().register("carol@new.example", "loginName", "newest").want(200, "/login/verify")
-	const want = "dismissed 2, expelled 2, invited 1, newest 2"
+	const want = "dismissed 2, expelled 2, invited 1, newest 2, newest2 2"
 	if got := w.value("SELECT string_agg(username || ' ' || state, ', ' ORDER BY username) FROM users WHERE email = 'carol@new.example'"); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -330,11 +428,11 @@ func TestSEC170_WhatARegistrationRefusesTellsNothing(t *testing.T) {
 			}
 		}
 	}
-	if got := w.value("SELECT string_agg(username, ' ') FROM users WHERE email = 'carol@mail.example'"); got != "carol" {
+	if got := w.value("SELECT string_agg(username, ' ' ORDER BY username) FROM users WHERE email = 'carol@mail.example'"); got != "alice3 carol" {
 		t.Errorf("the user is called %s", got)
 	}
 	w.browser().register("dora@new.example", "loginName", "alice", "newPassword", "alice2@a.example", "newPasswordAgain", "alice2@a.example")
-	if got := w.value("SELECT username FROM users WHERE email = 'dora@new.example'"); got != "alice3" {
+	if got := w.value("SELECT username FROM users WHERE email = 'dora@new.example'"); got != "alice4" {
 		t.Errorf("with the password alice2 the user is called %s", got)
 	}
 }
@@ -374,9 +472,11 @@ func TestSEC170_RegistrationDoesNotTellWhoIsKnown(t *testing.T) {
 		note := func() {
 			header := b.got.Clone()
 			header.Del("Date")
-			if err := header.Write(&seen); err != nil {
+			var told strings.Builder
+			if err := header.Write(&told); err != nil {
 				t.Fatal(err)
 			}
+			seen.WriteString(sealedTries.ReplaceAllStringFunc(told.String(), func(cookie string) string { return strings.Repeat("T", len(cookie)) }))
 			seen.WriteString(strings.ReplaceAll(sealedFlow.ReplaceAllStringFunc(b.body, func(sealed string) string { return strings.Repeat("F", len(sealed)) }), email, "ADDRESS"))
 		}
 		b.register(email).want(200, "/login/verify")

@@ -42,7 +42,7 @@ func takeForgot(v *visit) error {
 		}
 		to := recipient(v, &user)
 		to.Language = v.words.language
-		if to.Browser, err = v.browser().of(user.ID, &user.Generation); err != nil {
+		if to.Browser, err = v.browser().asks(user.ID, &user.Generation); err != nil {
 			return err
 		}
 		if to.Door, err = v.browser().door(&user); err != nil {
@@ -94,9 +94,9 @@ func takeReset(v *visit) error {
 	}
 	wrong, ctx := password.Right, v.r.Context()
 	if err := inTime(ctx, func() error {
-		browser, err := v.browser().of(v.flow.GetCodeUserId(), nil)
+		browser, err := v.browser().asks(v.flow.GetCodeUserId(), nil)
 		if err == nil {
-			wrong, err = v.passwords.Reset(ctx, v.instance.ID, v.flow.GetCodeUserId(), browser, typed, chosen)
+			wrong, err = v.passwords.Reset(ctx, v.instance.ID, v.flow.GetCodeUserId(), browser.ID, typed, chosen)
 		}
 		return err
 	}); err != nil {

@@ -73,7 +73,12 @@ func (e *Endpoint) logout(w http.ResponseWriter, r *http.Request, at endpoint.Si
 	confirmed := req.Confirm != "" && e.Pages.SignOutConfirmed(r, at.Instance, url.Values{"form": {req.Form}, "confirm": {req.Confirm}})
 	asks := known == nil || !navigates(r)
 	if asks && !confirmed {
-		e.Pages.ConfirmSignOut(w, r, at.Instance, params)
+		ending, err := e.ending(r, at, known)
+		if err != nil {
+			e.ErrorPage(w, r, err)
+			return
+		}
+		e.Pages.ConfirmSignOut(w, r, at.Instance, params, ending)
 		return
 	}
 	ended, err := e.signOut(w, r, at, known)
@@ -103,18 +108,27 @@ func (e *Endpoint) logout(w http.ResponseWriter, r *http.Request, at endpoint.Si
 // signOut ends the sessions of the browser: with a hint, those of its user. It returns
 // which of them somebody was signed in with.
 func (e *Endpoint) signOut(w http.ResponseWriter, r *http.Request, at endpoint.Site, known *access.Hint) ([]login.Session, error) {
-	sessions, err := e.Pages.Browser(r, at.Instance)
+	sessions, err := e.ending(r, at, known)
 	if err != nil {
 		return nil, err
 	}
 	if known == nil {
 		return sessions, e.Pages.SignOut(w, r, at.Instance, "")
 	}
-	sessions = slices.DeleteFunc(sessions, func(session login.Session) bool { return session.UserID != known.UserID })
 	for _, session := range sessions {
 		err = errors.Join(err, e.Pages.SignOut(w, r, at.Instance, session.ID))
 	}
 	return sessions, err
+}
+
+// ending returns with which sessions somebody is signed in in the browser that end: with a hint,
+// those of its user.
+func (e *Endpoint) ending(r *http.Request, at endpoint.Site, known *access.Hint) ([]login.Session, error) {
+	sessions, err := e.Pages.Browser(r, at.Instance)
+	if err != nil || known == nil {
+		return sessions, err
+	}
+	return slices.DeleteFunc(sessions, func(session login.Session) bool { return session.UserID != known.UserID }), nil
 }
 
 // navigates reports whether the user is looking at what is asked for: not a request

@@ -2,9 +2,11 @@ package reference
 
 import (
 	"bytes"
+	"html"
 	"html/template"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/yuin/goldmark"
@@ -28,6 +30,7 @@ type written struct {
 	Href, Title string
 	Lead        template.HTML // its first paragraph
 	Body        template.HTML // all of it, with the lead
+	Words       string        // those of it, each once, for the search
 }
 
 var markdown = goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
@@ -72,11 +75,28 @@ func readGuides() ([]chapter, error) {
 			lead, _, _ := strings.Cut(text, "</p>")
 			one.Pages = append(one.Pages, &written{
 				Href: pathGuides + "/" + page.Name, Title: page.Title,
-				Lead: template.HTML(strings.TrimPrefix(strings.TrimSpace(lead), "<p>")), //nolint:gosec // our own file
-				Body: template.HTML(text),                                               //nolint:gosec // our own file
+				Lead:  template.HTML(strings.TrimPrefix(strings.TrimSpace(lead), "<p>")), //nolint:gosec // our own file
+				Body:  template.HTML(text),                                               //nolint:gosec // our own file
+				Words: wordsOf(text),
 			})
 		}
 		all = append(all, one)
 	}
 	return all, nil
+}
+
+var (
+	element = regexp.MustCompile(`<[^>]*>`)
+	word    = regexp.MustCompile(`[\pL\pN_./:-]{3,}`)
+)
+
+// wordsOf returns the words of a text in HTML, each once and as the search compares them.
+func wordsOf(text string) string {
+	plain := strings.ToLower(html.UnescapeString(element.ReplaceAllString(text, " ")))
+	words := word.FindAllString(strings.ReplaceAll(plain, originPlaceholder, ""), -1)
+	for i := range words {
+		words[i] = strings.Trim(words[i], ".:-/")
+	}
+	slices.Sort(words)
+	return strings.Join(slices.Compact(words), " ")
 }

@@ -175,9 +175,16 @@ func versioned(contentType string, documents *[2]*prepared) http.HandlerFunc {
 
 func serve(w http.ResponseWriter, r *http.Request, contentType string, p *prepared) {
 	w.Header().Set("Content-Type", contentType)
-	w.Header().Set("Cache-Control", "public, max-age=300")
+	shared(w.Header())
 	w.Header().Set("ETag", p.etag())
 	p.Serve(w, r)
+}
+
+// shared lets caches keep an answer for everybody, unless it is for who asked.
+func shared(header http.Header) {
+	if header.Get("Cache-Control") == "" {
+		header.Set("Cache-Control", "public, max-age=300")
+	}
 }
 
 // refuse writes a google.rpc.Status, the body of every refusal.
@@ -222,7 +229,7 @@ func (h *Handler) docs(w http.ResponseWriter, r *http.Request) {
 	header.Set("Referrer-Policy", "no-referrer")
 	body := bytes.ReplaceAll(page.Plain, []byte(originPlaceholder), []byte(template.HTMLEscapeString(origin)))
 	header.Set("Content-Type", "text/html; charset=utf-8")
-	header.Set("Cache-Control", "public, max-age=300")
+	shared(header)
 	header.Set("ETag", tag([]byte(page.etag()+origin)))
 	compress.Serve(w, r, body)
 }

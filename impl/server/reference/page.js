@@ -9,12 +9,13 @@
   addEventListener("hashchange", follow);
   follow();
 
-  // Search: on the page about all it filters the list, from another it leads there.
+  // Search: on the page about all it filters operations and guides, from another it leads there.
   var form = document.querySelector(".search"), input = document.getElementById("search");
-  var list = document.getElementById("operations"), found = document.getElementById("found");
+  var list = document.getElementById("operations"), guides = document.getElementById("written"), found = document.getElementById("found");
   form.hidden = false;
   function search() {
-    var words = input.value.toLowerCase().split(/\s+/), matches = 0;
+    var words = input.value.toLowerCase().split(/\s+/), matches = 0, pages = 0;
+    function count(n, what) { return n + " " + what + (n === 1 ? "" : "s"); }
     list.querySelectorAll("section").forEach(function (service) {
       var some = false;
       service.querySelectorAll("li").forEach(function (entry) {
@@ -24,15 +25,25 @@
       });
       service.hidden = !some;
     });
+    guides.querySelectorAll("li").forEach(function (entry) { // by all that they say
+      var text = (entry.textContent + " " + entry.dataset.words).toLowerCase();
+      entry.hidden = !words.every(function (word) { return text.indexOf(word) >= 0; });
+      if (!entry.hidden) pages++;
+    });
+    guides.hidden = input.value === "" || pages === 0;
+    list.hidden = input.value !== "" && matches === 0 && pages > 0;
     document.getElementById("introduction").classList.toggle("searching", input.value !== "");
-    found.textContent = input.value === "" ? "" : matches + (matches === 1 ? " operation" : " operations");
+    found.textContent = input.value === "" ? "" : count(matches, "operation") + ", " + count(pages, "guide");
   }
   if (list) {
     input.addEventListener("input", search);
     form.addEventListener("submit", function (event) {
       event.preventDefault();
-      var first = list.querySelector("li:not([hidden]) a");
-      if (input.value !== "" && first) location.href = first.href;
+      if (input.value === "") return;
+      var name = input.value.toLowerCase().replace(/\s+/g, ""); // an operation that is named, else what is shown first
+      var first = Array.from(list.querySelectorAll("li:not([hidden])")).find(function (entry) { return entry.id.toLowerCase().indexOf(name) >= 0; }) ||
+        document.querySelector("#written:not([hidden]) li:not([hidden])") || list.querySelector("li:not([hidden])");
+      if (first) location.href = first.querySelector("a").href;
     });
     var asked = new URLSearchParams(location.search).get("q");
     if (asked) { input.value = asked; search(); }

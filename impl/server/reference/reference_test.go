@@ -332,6 +332,37 @@ func TestPagesAreSelfContained(t *testing.T) {
 	}
 }
 
+// TestTheSearchKnowsTheGuides: the page that searches holds the words of each guide, without
+// asking the network for them.
+func TestTheSearchKnowsTheGuides(t *testing.T) {
+	t.Parallel()
+	page := do(newServer(t), http.MethodGet, "/docs").Body.String()
+	_, section, _ := strings.Cut(page, `<section id="written"`)
+	section, _, _ = strings.Cut(section, "</section>")
+	chapters, err := readGuides()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, chapter := range chapters {
+		for _, guide := range chapter.Pages {
+			_, entry, found := strings.Cut(section, `<a href="`+guide.Href+`">`)
+			if !found || !strings.HasPrefix(entry, guide.Title) && guide.Title == html.EscapeString(guide.Title) {
+				t.Errorf("the search does not know %s", guide.Href)
+			}
+		}
+	}
+	for word, href := range map[string]string{"keycloak": "/docs/guides/moving/keycloak", "pg_dump": "/docs/guides/howto/production", "nginx": "/docs/guides/howto/proxies"} {
+		before, _, found := strings.Cut(section, `"><a href="`+href+`">`)
+		words := before[strings.LastIndex(before, `data-words="`)+1:]
+		if href != "" && (!found || !strings.Contains(words, word)) {
+			t.Errorf("the search does not find %s by %q in %q", href, word, words)
+		}
+	}
+	if strings.Contains(section, originPlaceholder) {
+		t.Error("a placeholder is a word")
+	}
+}
+
 func TestOrigin(t *testing.T) {
 	t.Parallel()
 	h, err := New(policy.SearchLimits{})

@@ -451,7 +451,7 @@ func DeactivateApp(ctx context.Context, client *writ.Client) (any, error) {
 
 // TrustApp: Trusts an application with the rights of those who sign in to it.
 func TrustApp(ctx context.Context, client *writ.Client) (any, error) {
-	return client.Apps.TrustApp(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
+	return client.Apps.TrustApp(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", &writ.TrustAppRequest{OrganizationOnly: true})
 }
 
 // DistrustApp: Trusts an application no longer, its tokens of before included.
@@ -1682,6 +1682,7 @@ func SetLifetimes(ctx context.Context, client *writ.Client) (any, error) {
 		RefreshTokenIdleLifetime: new(writ.Duration(604800 * time.Second)),
 		RefreshTokenLifetime:     new(writ.Duration(2592000 * time.Second)),
 		SessionIdleLifetime:      new(writ.Duration(28800 * time.Second)),
+		SessionLifetime:          new(writ.Duration(43200 * time.Second)),
 	})
 }
 

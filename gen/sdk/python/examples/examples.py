@@ -391,6 +391,7 @@ from writ.types import (
     TransferFile,
     TransferOperation,
     TrustAppReply,
+    TrustAppRequest,
     TwilioConfig,
     UnlockUserReply,
     User,
@@ -669,7 +670,10 @@ def deactivate_app(client: Client) -> DeactivateAppReply:
 
 def trust_app(client: Client) -> TrustAppReply:
     """Trusts an application with the rights of those who sign in to it."""
-    return client.apps.trust_app("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
+    return client.apps.trust_app(
+        "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42",
+        TrustAppRequest(organization_only=True),
+    )
 
 
 def distrust_app(client: Client) -> DistrustAppReply:
@@ -2080,6 +2084,7 @@ def set_lifetimes(client: Client) -> SetLifetimesReply:
             refresh_token_idle_lifetime=timedelta(seconds=604800),
             refresh_token_lifetime=timedelta(seconds=2592000),
             session_idle_lifetime=timedelta(seconds=28800),
+            session_lifetime=timedelta(seconds=43200),
         ),
     )
 

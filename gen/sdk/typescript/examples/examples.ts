@@ -199,7 +199,7 @@ export async function deactivateApp(client: WritClient) {
 
 /** Trusts an application with the rights of those who sign in to it. */
 export async function trustApp(client: WritClient) {
-  return await client.apps.trustApp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
+  return await client.apps.trustApp("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42", { organizationOnly: true });
 }
 
 /** Trusts an application no longer, its tokens of before included. */
@@ -1332,6 +1332,7 @@ export async function setLifetimes(client: WritClient) {
     refreshTokenIdleLifetime: "604800s",
     refreshTokenLifetime: "2592000s",
     sessionIdleLifetime: "28800s",
+    sessionLifetime: "43200s",
   });
 }
 

@@ -352,6 +352,7 @@ import type {
   TransferFile,
   TransferOperation,
   TrustAppReply,
+  TrustAppRequest,
   UnlockUserReply,
   User,
   UserFieldName,
@@ -431,12 +432,6 @@ export interface SearchAppsOptions extends CallOptions {
   asc?: boolean;
   /** The column to sort by. */
   sortingColumn?: AppFieldName;
-}
-
-/** What trustApp may be told besides. */
-export interface TrustAppOptions extends CallOptions {
-  /** Whether it is trusted within its organization only. */
-  organizationOnly?: boolean;
 }
 
 /** What searchAppKeys may be told besides. */
@@ -1942,13 +1937,8 @@ export class AppsService {
    * Needs the permission org.app.trust where the object is. Answers only where the feature
    * multitenancy_resources_api is on.
    */
-  trustApp(id: string, options: TrustAppOptions = {}): Promise<TrustAppReply> {
-    return this.core.call({
-      verb: "POST",
-      path: "/resources/v3alpha/apps/{id}/_trust",
-      args: [id],
-      query: { organizationOnly: options.organizationOnly },
-    }, options);
+  trustApp(id: string, request: TrustAppRequest, options: CallOptions = {}): Promise<TrustAppReply> {
+    return this.core.call({ verb: "POST", path: "/resources/v3alpha/apps/{id}/_trust", args: [id], body: request }, options);
   }
 
   /**
@@ -3648,7 +3638,7 @@ export class MembershipsService {
  * say, and the codes in them, are never shown.
  *
  * A message is tried until the provider of the user's organization takes it, in ever longer intervals, while
- * the code in it is good. It may arrive twice; the Message-ID of an e-mail and the webhook-id of a call are
+ * the code in it is valid. It may arrive twice; the Message-ID of an e-mail and the webhook-id of a call are
  * the same at each attempt.
  */
 export class MessagesService {
@@ -3691,7 +3681,7 @@ export class MessagesService {
   /**
    * Sends a dead message again, through the provider that is active now.
    *
-   * One with a code that is good no more is refused, and so is one that is sent or pending.
+   * One with a code that has expired is refused, and so is one that is sent or pending.
    *
    * Needs the permission message.write where the object is. Answers only where the feature
    * multitenancy_resources_api is on.
@@ -4187,9 +4177,11 @@ export class ApplicationSettingsService {
 }
 
 /**
- * LifetimeSettingsService sets and resolves how long tokens and sign-ins are good. Tokens go by the
+ * LifetimeSettingsService sets and resolves the lifetimes of tokens and sign-ins. Tokens go by the
  * organization of the application or service user they are for, sign-ins by that of the user. An application
- * may say its own for its tokens. What was issued before keeps its end.
+ * may say its own for its tokens. Nobody lengthens what a context above says: of the system, the instance,
+ * the organization and the application the shortest that is said counts, and the default where none says
+ * anything. Tokens that were issued before keep their end; a sign-in goes by what is said when it is used.
  */
 export class LifetimeSettingsService {
   constructor(private readonly core: Core) {}
@@ -4197,6 +4189,9 @@ export class LifetimeSettingsService {
   /**
    * Sets the lifetimes that are present; one of no seconds takes the context's own word back, so that the
    * parent's counts again.
+   *
+   * One that is longer than a context above says is refused; what becomes longer because that is shortened
+   * later gives way.
    *
    * Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is on.
    */
@@ -5064,8 +5059,8 @@ export class UsersService {
  * personal access token of a service user with the role IAM_OWNER on the instance (document 2,
  * "Authentication", 4). Members of requests are named in snake_case; lowerCamelCase is taken too. Answers and
  * files are in lowerCamelCase, as those of the resource API. An instance has one export or import at a time
- * on a node; another one is told by Retry-After when to come again. What is sent and read has to keep a rate:
- * a MiB in 30 seconds.
+ * on a node; another one is told by Retry-After when to come again. Requests and answers have to move at a
+ * rate: a MiB in 30 seconds.
  */
 export class AdministrationService {
   constructor(private readonly core: Core) {}
@@ -5262,9 +5257,11 @@ export class Services {
   /** Sets and resolves what applications may get from those who sign in to them. */
   readonly applicationSettings: ApplicationSettingsService;
   /**
-   * Sets and resolves how long tokens and sign-ins are good. Tokens go by the organization of the application
+   * Sets and resolves the lifetimes of tokens and sign-ins. Tokens go by the organization of the application
    * or service user they are for, sign-ins by that of the user. An application may say its own for its
-   * tokens. What was issued before keeps its end.
+   * tokens. Nobody lengthens what a context above says: of the system, the instance, the organization and the
+   * application the shortest that is said counts, and the default where none says anything. Tokens that were
+   * issued before keep their end; a sign-in goes by what is said when it is used.
    */
   readonly lifetimeSettings: LifetimeSettingsService;
   /**

@@ -293,23 +293,23 @@ export interface AppOIDCConfig {
    */
   idTokenSignedResponseAlg?: SignatureAlgorithm;
   /**
-   * How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
-   * omitted. At least 0s, at most 43200s.
+   * The lifetime of access tokens, from one minute to 12 hours; as the settings of lifetimes say when omitted
+   * or longer than those. At most 43200s, 0s, or at least 60s.
    */
   accessTokenLifetime?: Duration;
   /**
-   * How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
-   * omitted. At least 0s, at most 43200s.
+   * The lifetime of ID tokens, from one minute to 12 hours; as the settings of lifetimes say when omitted or
+   * longer than those. At most 43200s, 0s, or at least 60s.
    */
   idTokenLifetime?: Duration;
   /**
-   * How long a refresh token is good while it is not used, from one hour to a year; what the settings of
-   * lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+   * The idle lifetime of a refresh token, from one hour to a year; as the settings of lifetimes say when
+   * omitted or longer than those. At most 3.1536e+07s, 0s, or at least 3600s.
    */
   refreshTokenIdleLifetime?: Duration;
   /**
-   * How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the
-   * settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+   * The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; as the settings
+   * of lifetimes say when omitted or longer than those. At most 9.4608e+07s, 0s, or at least 3600s.
    */
   refreshTokenLifetime?: Duration;
 }
@@ -376,23 +376,23 @@ export interface AppOIDCConfigOutput {
    */
   idTokenSignedResponseAlg: SignatureAlgorithm;
   /**
-   * How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
-   * omitted. At least 0s, at most 43200s.
+   * The lifetime of access tokens, from one minute to 12 hours; as the settings of lifetimes say when omitted
+   * or longer than those. At most 43200s, 0s, or at least 60s.
    */
   accessTokenLifetime?: Duration;
   /**
-   * How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say when
-   * omitted. At least 0s, at most 43200s.
+   * The lifetime of ID tokens, from one minute to 12 hours; as the settings of lifetimes say when omitted or
+   * longer than those. At most 43200s, 0s, or at least 60s.
    */
   idTokenLifetime?: Duration;
   /**
-   * How long a refresh token is good while it is not used, from one hour to a year; what the settings of
-   * lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+   * The idle lifetime of a refresh token, from one hour to a year; as the settings of lifetimes say when
+   * omitted or longer than those. At most 3.1536e+07s, 0s, or at least 3600s.
    */
   refreshTokenIdleLifetime?: Duration;
   /**
-   * How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the
-   * settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+   * The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; as the settings
+   * of lifetimes say when omitted or longer than those. At most 9.4608e+07s, 0s, or at least 3600s.
    */
   refreshTokenLifetime?: Duration;
 }
@@ -456,23 +456,23 @@ export interface AppPatchOIDCConfig {
    */
   idTokenSignedResponseAlg?: SignatureAlgorithm;
   /**
-   * How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say. At least
-   * 0s, at most 43200s.
+   * The lifetime of access tokens, from one minute to 12 hours; zero, or longer than the settings: as the
+   * settings say. At most 43200s, 0s, or at least 60s.
    */
   accessTokenLifetime?: Duration;
   /**
-   * How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say. At least 0s,
-   * at most 43200s.
+   * The lifetime of ID tokens, from one minute to 12 hours; zero, or longer than the settings: as the
+   * settings say. At most 43200s, 0s, or at least 60s.
    */
   idTokenLifetime?: Duration;
   /**
-   * How long a refresh token is good while it is not used, from one hour to a year; no seconds: what the
-   * settings say. At least 0s, at most 3.1536e+07s.
+   * The idle lifetime of a refresh token, from one hour to a year; zero, or longer than the settings: as the
+   * settings say. At most 3.1536e+07s, 0s, or at least 3600s.
    */
   refreshTokenIdleLifetime?: Duration;
   /**
-   * How long refresh tokens that come of one sign-in are good in all, from one hour to three years; no
-   * seconds: what the settings say. At least 0s, at most 9.4608e+07s.
+   * The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; zero, or longer
+   * than the settings: as the settings say. At most 9.4608e+07s, 0s, or at least 3600s.
    */
   refreshTokenLifetime?: Duration;
 }
@@ -2186,8 +2186,8 @@ export interface GetMessage {
   /** When it was queued. */
   creationDate: Timestamp;
   /**
-   * When the code in it is good no more, and it is not sent any more; absent when it has none that ends
-   * before its link does.
+   * When the code in it expires, after which it is not sent; absent when it has none that ends before its
+   * link does.
    */
   expirationDate?: Timestamp;
 }
@@ -3467,7 +3467,7 @@ export const MessageDeadReason = {
   UNSPECIFIED: "MESSAGE_DEAD_REASON_UNSPECIFIED",
   /** It had all attempts that the server makes. */
   ATTEMPTS: "MESSAGE_DEAD_REASON_ATTEMPTS",
-  /** The code in it was good no more. */
+  /** The code in it had expired. */
   EXPIRED: "MESSAGE_DEAD_REASON_EXPIRED",
   /** The provider refused it for good: there is no such recipient, for example. */
   REFUSED: "MESSAGE_DEAD_REASON_REFUSED",
@@ -5114,16 +5114,18 @@ export interface ResolvedLanguages {
 
 /** ResolvedLifetimeSettings are the lifetimes as they apply in a context. */
 export interface ResolvedLifetimeSettings {
-  /** How long access tokens are good. */
+  /** The lifetime of access tokens. */
   accessTokenLifetime: ResolvedDuration;
-  /** How long ID tokens are good. */
+  /** The lifetime of ID tokens. */
   idTokenLifetime: ResolvedDuration;
-  /** How long a refresh token is good while it is not used. */
+  /** The idle lifetime of a refresh token. */
   refreshTokenIdleLifetime: ResolvedDuration;
-  /** How long refresh tokens that come of one sign-in are good in all. */
+  /** The absolute lifetime of the refresh tokens of one sign-in. */
   refreshTokenLifetime: ResolvedDuration;
   /** How long a sign-in counts while the browser does not use it. */
   sessionIdleLifetime: ResolvedDuration;
+  /** How long a sign-in counts in all. */
+  sessionLifetime: ResolvedDuration;
 }
 
 /** ResolvedMessageTextSettings are the words as they apply in a context. */
@@ -5899,7 +5901,8 @@ export type SessionState = Open<(typeof SessionState)[keyof typeof SessionState]
 export interface SetApplicationSettings {
   /**
    * Whether the roles that people hold in the organization of an application are for trusted applications
-   * only (TrustApp): others act without any, whatever their users say.
+   * only (TrustApp): others act without any, whatever their users say. Contexts tighten and never loosen:
+   * true of the system or an instance counts in all of its organizations, and false below it is refused.
    */
   rolesNeedTrust?: BoolSetting;
 }
@@ -6007,30 +6010,36 @@ export interface SetLanguagesReply {
 /** SetLifetimeSettings sets the lifetimes that are present. */
 export interface SetLifetimeSettings {
   /**
-   * How long access tokens are good, from one minute to 12 hours, which it is by default. At least 0s, at
-   * most 43200s.
+   * The lifetime of access tokens, from one minute to 12 hours; 12 hours by default. At most 43200s, 0s, or
+   * at least 60s.
    */
   accessTokenLifetime?: Duration;
   /**
-   * How long ID tokens are good, from one minute to 12 hours, which it is by default. At least 0s, at most
-   * 43200s.
+   * The lifetime of ID tokens, from one minute to 12 hours; 12 hours by default. At most 43200s, 0s, or at
+   * least 60s.
    */
   idTokenLifetime?: Duration;
   /**
-   * How long a refresh token is good while it is not used, from one hour to a year; 30 days by default. At
-   * least 0s, at most 3.1536e+07s.
+   * The idle lifetime of a refresh token, from one hour to a year; 30 days by default. At most 3.1536e+07s,
+   * 0s, or at least 3600s.
    */
   refreshTokenIdleLifetime?: Duration;
   /**
-   * How long refresh tokens that come of one sign-in are good in all, from one hour to three years; 90 days
-   * by default. At least 0s, at most 9.4608e+07s.
+   * The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; 90 days by
+   * default. At most 9.4608e+07s, 0s, or at least 3600s.
    */
   refreshTokenLifetime?: Duration;
   /**
-   * How long a sign-in counts while the browser does not use it, from five minutes to ten days, after which
-   * it ends in any case; 24 hours by default. At least 0s, at most 864000s.
+   * How long a sign-in counts while the browser does not use it, from five minutes to ten days; 24 hours by
+   * default. At most 864000s, 0s, or at least 300s.
    */
   sessionIdleLifetime?: Duration;
+  /**
+   * How long a sign-in counts in all, from when the user last proved who they are by a password or at an
+   * identity provider, from five minutes to 90 days; ten days by default. It is asked at each use, so a new
+   * one counts for the sign-ins that there are, too. At most 7.776e+06s, 0s, or at least 300s.
+   */
+  sessionLifetime?: Duration;
 }
 
 /** SetLifetimesReply is the answer of SetLifetimes. */
@@ -6948,6 +6957,15 @@ export interface TransferUserMetadata {
 export interface TrustAppReply {
   /** Sequence and date of the change. */
   details: Details;
+}
+
+/** TrustAppRequest is the request of TrustApp. */
+export interface TrustAppRequest {
+  /**
+   * Whether it is trusted within its organization only. Of one that is trusted in the instance this is
+   * refused: DistrustApp takes that back.
+   */
+  organizationOnly?: boolean;
 }
 
 /**

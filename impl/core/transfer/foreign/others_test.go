@@ -248,6 +248,34 @@ func FuzzKeycloak(f *testing.F) {
 
 func FuzzAuth0(f *testing.F)    { addFile(f, "auth0-users.ndjson"); fuzz(f, "auth0") }
 func FuzzFirebase(f *testing.F) { addFile(f, "firebase-users.json"); fuzz(f, "firebase") }
+
+// TestREL108_ColumnsThatSayNothingAreTold: a column that another one outdoes, or that says something of one
+// that is missing, is told once, for the file.
+func TestREL108_ColumnsThatSayNothingAreTold(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ header, row, lost string }{
+		{"id,external_id,username", "1,x,ada", "external_id"},
+		{"external_id,username", "x,ada", ""},
+		{"username,email_verified", "ada,true", "email_verified"},
+		{"username,email,email_verified", "ada,ada@a.example,true", ""},
+		{"username,phone_verified", "ada,true", "phone_verified"},
+		{"username,phone,phone_verified", "ada,+41791234567,true", ""},
+		{"username,email_address,verified", "ada,ada@a.example,true", "email_address verified"},
+	} {
+		r := readAll("csv", strings.NewReader(test.header+"\n"+test.row+"\n"), foreign.Options{OrgID: "o"})
+		var lost []string
+		for _, line := range r.lost {
+			if name, ok := strings.CutPrefix(line, "column "); ok {
+				name, _, _ = strings.Cut(name, ":")
+				lost = append(lost, name)
+			}
+		}
+		if got := strings.Join(lost, " "); got != test.lost || len(r.users()) != 1 {
+			t.Errorf("%s: told %q, want %q; %d users", test.header, got, test.lost, len(r.users()))
+		}
+	}
+}
+
 func FuzzCSV(f *testing.F) {
 	f.Add([]byte("username,email,email_verified,metadata.k,totp_secret\nada,a@b.example,true,v,GEZDGNBV\n"))
 	fuzz(f, "csv")

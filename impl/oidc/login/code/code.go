@@ -5,6 +5,7 @@ package code
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -30,8 +31,9 @@ const (
 	digits   = 8
 	attempts = 5
 	lifetime = 10 * time.Minute
-	// limit is how many messages a user gets at an address in an hour before
-	// nobody can make another code. It bounds the tries too: each code has its own.
+	// limit is how many codes for a purpose go to an address, or to a user, in an hour; as many
+	// again to browsers whose owner reads what is sent there. It bounds the tries too: each
+	// code has its own.
 	limit = 10
 )
 
@@ -51,8 +53,24 @@ func New(env resource.Env) *Codes { return &Codes{env, db.New()} }
 type Recipient struct {
 	InstanceID, ID, OrgID, Address, Language, Name string
 
-	Browser string // that asks, if it is known to them
-	Door    string // a link for them, if the text has one
+	Proven  bool    // whether they have proven the address
+	Browser Browser // that asks
+	Door    string  // a link for them, if the text has one
+}
+
+// Browser is one that asks for codes, and is the only one in which they are good: what
+// others ask for does not void them, nor do others use up their tries (SEC-177).
+type Browser struct {
+	ID    string
+	Known bool // to whom it asks for
+}
+
+// Most is how many messages of a kind there are in an hour: what strangers ask for leaves some.
+func (b Browser) Most() int64 {
+	if b.Known {
+		return 2 * limit
+	}
+	return limit
 }
 
 // Send makes a code for a user and queues the message with it. When there were too many, or
@@ -68,30 +86,34 @@ func (c *Codes) Send(ctx context.Context, purpose Purpose, template string, to R
 
 // SendIn is Send within a transaction, which has to end with ErrNoMore.
 func (c *Codes) SendIn(ctx context.Context, tx db.DBTX, purpose Purpose, template string, to Recipient) error {
-	made := secret.NewCode(digits)
-	salt, hash := secret.HashCode(made)
-	if err := c.queries.PutUserCode(ctx, tx, db.PutUserCodeParams{
-		InstanceID: to.InstanceID, UserID: to.ID, Purpose: int16(purpose), Browser: to.Browser, Address: to.Address,
-		Salt: salt, Hash: hash, ExpirationDate: c.Now().Add(lifetime),
-	}); err != nil {
+	// One at a time, so that parallel ones all count.
+	if err := c.queries.LockName(ctx, tx, db.LockNameParams{InstanceID: to.InstanceID, Name: Lock(to.Address)}); err != nil {
 		return err
 	}
-	// Counted behind the lock on the code's row, so that parallel ones all count.
-	recent, err := c.queries.RecentMessages(ctx, tx, db.RecentMessagesParams{
-		InstanceID: to.InstanceID, UserID: to.ID, Recipient: to.Address, Since: c.Now().Add(-time.Hour),
-	})
+	of := db.RecentMessagesToParams{InstanceID: to.InstanceID, Recipient: to.Address, Template: template, Since: c.Now().Add(-time.Hour)}
+	if purpose == Reset { // others may have the address, too
+		of.UserID = to.ID
+	}
+	recent, err := c.queries.RecentMessagesTo(ctx, tx, of)
 	if err != nil {
 		return err
 	}
-	most := int64(limit)
-	if to.Browser != "" { // what strangers ask for leaves some
-		most *= 2
-	}
-	if recent >= most {
+	if recent >= to.Browser.Most() {
 		return ErrNoMore
+	}
+	made := secret.NewCode(digits)
+	salt, hash := secret.HashCode(made)
+	if err = c.queries.PutUserCode(ctx, tx, db.PutUserCodeParams{
+		InstanceID: to.InstanceID, UserID: to.ID, Purpose: int16(purpose), Browser: to.Browser.ID, Address: to.Address,
+		Salt: salt, Hash: hash, ExpirationDate: c.Now().Add(lifetime), Now: c.Now(),
+	}); err != nil {
+		return err
 	}
 	return c.queue(ctx, tx, template, made, to)
 }
+
+// Lock names what one transaction at a time holds that decides about an address.
+func Lock(address string) string { return "mail/" + strings.ToLower(address) }
 
 // Tell queues a message without a code.
 func (c *Codes) Tell(ctx context.Context, tx db.DBTX, template string, to Recipient) error {
@@ -107,7 +129,7 @@ func (c *Codes) queue(ctx context.Context, tx db.DBTX, template, code string, to
 	}
 	return message.Queue(ctx, tx, &c.Env, &message.Message{
 		InstanceID: to.InstanceID, OrgID: to.OrgID, UserID: to.ID, Kind: message.Email, Template: template,
-		Recipient: to.Address, Language: to.Language,
+		Recipient: to.Address, Proven: to.Proven, Language: to.Language,
 		Data: message.Data{Code: code, Minutes: int(lifetime.Minutes()), Domain: domain, Name: to.Name, Link: to.Door},
 	})
 }
@@ -121,7 +143,7 @@ type Tried struct {
 	hash    []byte
 }
 
-// Try tries a code of a user, who may not exist, by a browser if it is known to them; nil
+// Try tries a code of a user, who may not exist, in the browser that asked for it; nil
 // when it is not good. The try is counted before it is compared and stays counted.
 func (c *Codes) Try(ctx context.Context, instanceID, userID string, purpose Purpose, browser, typed string) (*Tried, error) {
 	made, err := c.queries.TryUserCode(ctx, c.DB.Pool, db.TryUserCodeParams{
@@ -133,7 +155,7 @@ func (c *Codes) Try(ctx context.Context, instanceID, userID string, purpose Purp
 	if err != nil || !secret.VerifyCode(made.Salt, made.Hash, typed) {
 		return nil, err
 	}
-	return &Tried{instanceID, userID, made.Address, browser, purpose, made.Hash}, nil
+	return &Tried{instanceID, userID, made.Address, made.Browser, purpose, made.Hash}, nil
 }
 
 // Use uses a code up. Of parallel uses one is told true.

@@ -152,6 +152,6 @@ func (s *Service) set(ctx context.Context, tx pgx.Tx, instanceID string, of *db.
 		return nil
 	}
 	return s.Codes.Tell(ctx, tx, "password_changed", code.Recipient{
-		InstanceID: instanceID, ID: of.ID, OrgID: of.OrgID, Address: of.Email, Language: of.PreferredLanguage, Name: of.DisplayName,
+		InstanceID: instanceID, ID: of.ID, OrgID: of.OrgID, Address: of.Email, Proven: of.IsEmailProven, Language: of.PreferredLanguage, Name: of.DisplayName,
 	})
 }

@@ -33,12 +33,12 @@ import (
 )
 
 const (
-	// messagesLimit is how many messages an address gets in an hour because somebody
-	// registers with it, whoever that is (SEC-185).
-	messagesLimit = 10
 	// abandonedAfter is how long after their last code ended those are kept who
 	// registered and never verified their address.
 	abandonedAfter = 7 * 24 * time.Hour
+	// overAfter is when no browser can be at a registration any more, which then does not
+	// keep its username from another one with the address.
+	overAfter = time.Hour
 )
 
 // Config holds what a Service needs; every field is required.
@@ -121,6 +121,9 @@ func (f Form) username() string {
 // Where says where somebody registers, and how.
 type Where struct {
 	InstanceID, OrgID, Language string
+	Before                      string // the user whom this login made before, if it did: this one takes their place
+	Browser                     code.Browser
+	Door                        string        // a link for the owner of the address
 	Lifetime                    time.Duration // of the session, while it is not used
 	UserAgent                   *sessionv3.UserAgent
 }
@@ -164,7 +167,11 @@ func (s *Service) register(ctx context.Context, at Where, said Form, by proof) (
 	if err != nil && !store.NoRow(err) {
 		return nil, err
 	}
-	enough, err := s.hadEnough(ctx, s.DB.Pool, at.InstanceID, said.Email)
+	template := "verify_email"
+	if known {
+		template = "email_known"
+	}
+	enough, err := s.hadEnough(ctx, at, template, said.Email)
 	if err != nil {
 		return nil, err
 	}
@@ -179,17 +186,19 @@ func (s *Service) register(ctx context.Context, at Where, said Form, by proof) (
 	if enough {
 		return alike, nil
 	}
-	return alike, s.Codes.Tell(ctx, s.DB.Pool, "email_known", code.Recipient{
-		InstanceID: at.InstanceID, ID: owner.ID, OrgID: owner.OrgID, Address: owner.Email, Language: owner.PreferredLanguage, Name: owner.DisplayName,
+	return alike, s.Codes.Tell(ctx, s.DB.Pool, template, code.Recipient{
+		InstanceID: at.InstanceID, ID: owner.ID, OrgID: owner.OrgID, Address: owner.Email, Proven: true, Language: owner.PreferredLanguage, Name: owner.DisplayName,
 	})
 }
 
-// hadEnough reports whether an address got as many messages as it may in an hour.
-func (s *Service) hadEnough(ctx context.Context, tx db.DBTX, instanceID, address string) (bool, error) {
-	recent, err := s.queries.RecentMessagesTo(ctx, tx, db.RecentMessagesToParams{
-		InstanceID: instanceID, Recipient: address, Since: s.Now().Add(-time.Hour),
+// hadEnough reports whether an address got as many messages of a kind in an hour as it may,
+// whoever that is who registers with it (SEC-185). What was sent stays good, and its door
+// lets the owner of the address go on.
+func (s *Service) hadEnough(ctx context.Context, at Where, template, address string) (bool, error) {
+	recent, err := s.queries.RecentMessagesTo(ctx, s.DB.Pool, db.RecentMessagesToParams{
+		InstanceID: at.InstanceID, Recipient: address, Template: template, Since: s.Now().Add(-time.Hour),
 	})
-	return recent >= messagesLimit, err
+	return recent >= at.Browser.Most(), err
 }
 
 // reasonOf returns the reason of a refusal, "" when err is none.

@@ -134,6 +134,7 @@ func MountServiceActions(t *wire.Transports, server ServiceActionsServer, chain 
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeleteTargetRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -146,6 +147,7 @@ func MountServiceActions(t *wire.Transports, server ServiceActionsServer, chain 
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetTargetRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -229,6 +231,7 @@ func MountServiceActions(t *wire.Transports, server ServiceActionsServer, chain 
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeleteExecutionRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -268,6 +271,7 @@ func MountServiceActions(t *wire.Transports, server ServiceActionsServer, chain 
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &ListAvailableExecutionFunctionsRequest{}
 		in.NoQuery()
+		in.NoBody()
 		if err := in.Err(); err != nil {
 			return nil, err
 		}
@@ -279,6 +283,7 @@ func MountServiceActions(t *wire.Transports, server ServiceActionsServer, chain 
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &ListAvailableExecutionMethodsRequest{}
 		in.NoQuery()
+		in.NoBody()
 		if err := in.Err(); err != nil {
 			return nil, err
 		}
@@ -290,6 +295,7 @@ func MountServiceActions(t *wire.Transports, server ServiceActionsServer, chain 
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &ListAvailableExecutionServicesRequest{}
 		in.NoQuery()
+		in.NoBody()
 		if err := in.Err(); err != nil {
 			return nil, err
 		}

@@ -83,6 +83,7 @@ func MountServiceDeliveries(t *wire.Transports, server ServiceDeliveriesServer, 
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetDeliveryRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -95,6 +96,7 @@ func MountServiceDeliveries(t *wire.Transports, server ServiceDeliveriesServer, 
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &ReplayDeliveryRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err

@@ -706,17 +706,17 @@ type OIDCConfig struct {
 	// When no application of the instance asked for the algorithm before, its key is
 	// published first: until ten minutes later, or eleven, the instance's signs.
 	IdTokenSignedResponseAlg v3alpha.SignatureAlgorithm `protobuf:"varint,17,opt,name=id_token_signed_response_alg,json=idTokenSignedResponseAlg,proto3,enum=writ.object.v3alpha.SignatureAlgorithm" json:"id_token_signed_response_alg,omitempty"`
-	// How long access tokens are good, from one minute to 12 hours; what the settings
-	// of lifetimes say when omitted.
+	// The lifetime of access tokens, from one minute to 12 hours; as the settings
+	// of lifetimes say when omitted or longer than those.
 	AccessTokenLifetime *durationpb.Duration `protobuf:"bytes,30,opt,name=access_token_lifetime,json=accessTokenLifetime,proto3" json:"access_token_lifetime,omitempty"`
-	// How long ID tokens are good, from one minute to 12 hours; what the settings
-	// of lifetimes say when omitted.
+	// The lifetime of ID tokens, from one minute to 12 hours; as the settings
+	// of lifetimes say when omitted or longer than those.
 	IdTokenLifetime *durationpb.Duration `protobuf:"bytes,31,opt,name=id_token_lifetime,json=idTokenLifetime,proto3" json:"id_token_lifetime,omitempty"`
-	// How long a refresh token is good while it is not used, from one hour to a year; what the settings
-	// of lifetimes say when omitted.
+	// The idle lifetime of a refresh token, from one hour to a year; as the settings
+	// of lifetimes say when omitted or longer than those.
 	RefreshTokenIdleLifetime *durationpb.Duration `protobuf:"bytes,32,opt,name=refresh_token_idle_lifetime,json=refreshTokenIdleLifetime,proto3" json:"refresh_token_idle_lifetime,omitempty"`
-	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the settings
-	// of lifetimes say when omitted.
+	// The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; as the settings
+	// of lifetimes say when omitted or longer than those.
 	RefreshTokenLifetime *durationpb.Duration `protobuf:"bytes,33,opt,name=refresh_token_lifetime,json=refreshTokenLifetime,proto3" json:"refresh_token_lifetime,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -933,13 +933,13 @@ type PatchOIDCConfig struct {
 	// is that of the instance. A key that is new to the instance is published first: until
 	// ten minutes later, or eleven, the instance's signs.
 	IdTokenSignedResponseAlg *v3alpha.SignatureAlgorithm `protobuf:"varint,17,opt,name=id_token_signed_response_alg,json=idTokenSignedResponseAlg,proto3,enum=writ.object.v3alpha.SignatureAlgorithm,oneof" json:"id_token_signed_response_alg,omitempty"`
-	// How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say.
+	// The lifetime of access tokens, from one minute to 12 hours; zero, or longer than the settings: as the settings say.
 	AccessTokenLifetime *durationpb.Duration `protobuf:"bytes,30,opt,name=access_token_lifetime,json=accessTokenLifetime,proto3" json:"access_token_lifetime,omitempty"`
-	// How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say.
+	// The lifetime of ID tokens, from one minute to 12 hours; zero, or longer than the settings: as the settings say.
 	IdTokenLifetime *durationpb.Duration `protobuf:"bytes,31,opt,name=id_token_lifetime,json=idTokenLifetime,proto3" json:"id_token_lifetime,omitempty"`
-	// How long a refresh token is good while it is not used, from one hour to a year; no seconds: what the settings say.
+	// The idle lifetime of a refresh token, from one hour to a year; zero, or longer than the settings: as the settings say.
 	RefreshTokenIdleLifetime *durationpb.Duration `protobuf:"bytes,32,opt,name=refresh_token_idle_lifetime,json=refreshTokenIdleLifetime,proto3" json:"refresh_token_idle_lifetime,omitempty"`
-	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; no seconds: what the settings say.
+	// The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; zero, or longer than the settings: as the settings say.
 	RefreshTokenLifetime *durationpb.Duration `protobuf:"bytes,33,opt,name=refresh_token_lifetime,json=refreshTokenLifetime,proto3" json:"refresh_token_lifetime,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -2708,7 +2708,8 @@ type TrustAppRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID of the application.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Whether it is trusted within its organization only.
+	// Whether it is trusted within its organization only. Of one that is trusted in the instance
+	// this is refused: DistrustApp takes that back.
 	OrganizationOnly bool `protobuf:"varint,2,opt,name=organization_only,json=organizationOnly,proto3" json:"organization_only,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -3447,7 +3448,7 @@ var File_writ_app_v3alpha_app_service_proto protoreflect.FileDescriptor
 
 const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\n" +
-	"\"writ/app/v3alpha/app_service.proto\x12\x10writ.app.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xe6\x01\n" +
+	"\"writ/app/v3alpha/app_service.proto\x12\x10writ.app.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x19writ/policy/v1/rule.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xe6\x01\n" +
 	"\x03App\x12)\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tB\n" +
@@ -3464,7 +3465,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x04oidc\x18\x02 \x01(\v2!.writ.app.v3alpha.PatchOIDCConfigH\x00R\x04oidc\x124\n" +
 	"\x03api\x18\x03 \x01(\v2 .writ.app.v3alpha.PatchAPIConfigH\x00R\x03api:\b\xf2\xc7\x18\x04appsB\b\n" +
 	"\x06configB\a\n" +
-	"\x05_name\"\xd1\f\n" +
+	"\x05_name\"\xe3\f\n" +
 	"\n" +
 	"OIDCConfig\x12[\n" +
 	"\rredirect_uris\x18\x01 \x03(\tB6\xbaH3\x92\x010\x10d\x18\x01\"*r(\x10\x01\x18\xd0\x0f\x92\x02 https://app.example.com/callbackR\fredirectUris\x12p\n" +
@@ -3487,11 +3488,11 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"J\x02\b\x01\"\x02\b\x052\x00R\tclockSkew\x12\\\n" +
 	"\x12additional_origins\x18\r \x03(\tB-\xbaH*\x92\x01'\x10d\x18\x01\"!r\x1f\x10\x01\x18\xd0\x0f\x92\x02\x17https://app.example.comR\x11additionalOrigins\x12$\n" +
 	"\x0eplain_jwt_type\x18\x10 \x01(\bR\fplainJwtType\x12q\n" +
-	"\x1cid_token_signed_response_alg\x18\x11 \x01(\x0e2'.writ.object.v3alpha.SignatureAlgorithmB\b\xbaH\x05\x82\x01\x02\x10\x01R\x18idTokenSignedResponseAlg\x12b\n" +
-	"\x15access_token_lifetime\x18\x1e \x01(\v2\x19.google.protobuf.DurationB\x13\xbaH\x10\xaa\x01\rJ\x03\b\x84\a\"\x04\b\xc0\xd1\x022\x00R\x13accessTokenLifetime\x12Z\n" +
-	"\x11id_token_lifetime\x18\x1f \x01(\v2\x19.google.protobuf.DurationB\x13\xbaH\x10\xaa\x01\rJ\x03\b\x84\a\"\x04\b\xc0\xd1\x022\x00R\x0fidTokenLifetime\x12o\n" +
-	"\x1brefresh_token_idle_lifetime\x18  \x01(\v2\x19.google.protobuf.DurationB\x15\xbaH\x12\xaa\x01\x0fJ\x04\b\x80\xf5$\"\x05\b\x80\xe7\x84\x0f2\x00R\x18refreshTokenIdleLifetime\x12g\n" +
-	"\x16refresh_token_lifetime\x18! \x01(\v2\x19.google.protobuf.DurationB\x16\xbaH\x13\xaa\x01\x10J\x05\b\x80\x9a\x9e\x01\"\x05\b\x80\xb5\x8e-2\x00R\x14refreshTokenLifetime\"\x8d\x0e\n" +
+	"\x1cid_token_signed_response_alg\x18\x11 \x01(\x0e2'.writ.object.v3alpha.SignatureAlgorithmB\b\xbaH\x05\x82\x01\x02\x10\x01R\x18idTokenSignedResponseAlg\x12f\n" +
+	"\x15access_token_lifetime\x18\x1e \x01(\v2\x19.google.protobuf.DurationB\x17\xbaH\x14\xaa\x01\x11\xb2\xc3\x18\x02\b<J\x03\b\x84\a\"\x04\b\xc0\xd1\x02R\x13accessTokenLifetime\x12^\n" +
+	"\x11id_token_lifetime\x18\x1f \x01(\v2\x19.google.protobuf.DurationB\x17\xbaH\x14\xaa\x01\x11\xb2\xc3\x18\x02\b<J\x03\b\x84\a\"\x04\b\xc0\xd1\x02R\x0fidTokenLifetime\x12t\n" +
+	"\x1brefresh_token_idle_lifetime\x18  \x01(\v2\x19.google.protobuf.DurationB\x1a\xbaH\x17\xaa\x01\x14\xb2\xc3\x18\x03\b\x90\x1cJ\x04\b\x80\xf5$\"\x05\b\x80\xe7\x84\x0fR\x18refreshTokenIdleLifetime\x12l\n" +
+	"\x16refresh_token_lifetime\x18! \x01(\v2\x19.google.protobuf.DurationB\x1b\xbaH\x18\xaa\x01\x15\xb2\xc3\x18\x03\b\x90\x1cJ\x05\b\x80\x9a\x9e\x01\"\x05\b\x80\xb5\x8e-R\x14refreshTokenLifetime\"\x9f\x0e\n" +
 	"\x0fPatchOIDCConfig\x12C\n" +
 	"\rredirect_uris\x18\x01 \x01(\v2\x1e.writ.app.v3alpha.RedirectURIsR\fredirectUris\x12Y\n" +
 	"\x19post_logout_redirect_uris\x18\x02 \x01(\v2\x1e.writ.app.v3alpha.RedirectURIsR\x16postLogoutRedirectUris\x12F\n" +
@@ -3514,11 +3515,11 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"J\x02\b\x01\"\x02\b\x052\x00R\tclockSkew\x12H\n" +
 	"\x12additional_origins\x18\r \x01(\v2\x19.writ.app.v3alpha.OriginsR\x11additionalOrigins\x12)\n" +
 	"\x0eplain_jwt_type\x18\x10 \x01(\bH\aR\fplainJwtType\x88\x01\x01\x12v\n" +
-	"\x1cid_token_signed_response_alg\x18\x11 \x01(\x0e2'.writ.object.v3alpha.SignatureAlgorithmB\b\xbaH\x05\x82\x01\x02\x10\x01H\bR\x18idTokenSignedResponseAlg\x88\x01\x01\x12b\n" +
-	"\x15access_token_lifetime\x18\x1e \x01(\v2\x19.google.protobuf.DurationB\x13\xbaH\x10\xaa\x01\rJ\x03\b\x84\a\"\x04\b\xc0\xd1\x022\x00R\x13accessTokenLifetime\x12Z\n" +
-	"\x11id_token_lifetime\x18\x1f \x01(\v2\x19.google.protobuf.DurationB\x13\xbaH\x10\xaa\x01\rJ\x03\b\x84\a\"\x04\b\xc0\xd1\x022\x00R\x0fidTokenLifetime\x12o\n" +
-	"\x1brefresh_token_idle_lifetime\x18  \x01(\v2\x19.google.protobuf.DurationB\x15\xbaH\x12\xaa\x01\x0fJ\x04\b\x80\xf5$\"\x05\b\x80\xe7\x84\x0f2\x00R\x18refreshTokenIdleLifetime\x12g\n" +
-	"\x16refresh_token_lifetime\x18! \x01(\v2\x19.google.protobuf.DurationB\x16\xbaH\x13\xaa\x01\x10J\x05\b\x80\x9a\x9e\x01\"\x05\b\x80\xb5\x8e-2\x00R\x14refreshTokenLifetime:\b\xf2\xc7\x18\x04appsB\x13\n" +
+	"\x1cid_token_signed_response_alg\x18\x11 \x01(\x0e2'.writ.object.v3alpha.SignatureAlgorithmB\b\xbaH\x05\x82\x01\x02\x10\x01H\bR\x18idTokenSignedResponseAlg\x88\x01\x01\x12f\n" +
+	"\x15access_token_lifetime\x18\x1e \x01(\v2\x19.google.protobuf.DurationB\x17\xbaH\x14\xaa\x01\x11\xb2\xc3\x18\x02\b<J\x03\b\x84\a\"\x04\b\xc0\xd1\x02R\x13accessTokenLifetime\x12^\n" +
+	"\x11id_token_lifetime\x18\x1f \x01(\v2\x19.google.protobuf.DurationB\x17\xbaH\x14\xaa\x01\x11\xb2\xc3\x18\x02\b<J\x03\b\x84\a\"\x04\b\xc0\xd1\x02R\x0fidTokenLifetime\x12t\n" +
+	"\x1brefresh_token_idle_lifetime\x18  \x01(\v2\x19.google.protobuf.DurationB\x1a\xbaH\x17\xaa\x01\x14\xb2\xc3\x18\x03\b\x90\x1cJ\x04\b\x80\xf5$\"\x05\b\x80\xe7\x84\x0fR\x18refreshTokenIdleLifetime\x12l\n" +
+	"\x16refresh_token_lifetime\x18! \x01(\v2\x19.google.protobuf.DurationB\x1b\xbaH\x18\xaa\x01\x15\xb2\xc3\x18\x03\b\x90\x1cJ\x05\b\x80\x9a\x9e\x01\"\x05\b\x80\xb5\x8e-R\x14refreshTokenLifetime:\b\xf2\xc7\x18\x04appsB\x13\n" +
 	"\x11_application_typeB\x13\n" +
 	"\x11_auth_method_typeB\x13\n" +
 	"\x11_development_modeB\x14\n" +
@@ -3714,7 +3715,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x15APP_KEY_FIELD_NAME_ID\x10\x01\x12$\n" +
 	" APP_KEY_FIELD_NAME_CREATION_DATE\x10\x02\x12\"\n" +
 	"\x1eAPP_KEY_FIELD_NAME_CHANGE_DATE\x10\x03\x12&\n" +
-	"\"APP_KEY_FIELD_NAME_EXPIRATION_DATE\x10\x042\xe2\x10\n" +
+	"\"APP_KEY_FIELD_NAME_EXPIRATION_DATE\x10\x042\xe5\x10\n" +
 	"\vServiceApps\x12\x95\x01\n" +
 	"\tCreateApp\x12\".writ.app.v3alpha.CreateAppRequest\x1a#.writ.app.v3alpha.CreateAppResponse\"?\xca\xc1\x18\x17\n" +
 	"\x02\xc9\x01\x12\tapp.write\x18\x01*\x02\x01\x020\x01\x82\xd3\xe4\x93\x02\x1e:\x03app\"\x17/resources/v3alpha/apps\x12\x94\x01\n" +
@@ -3725,8 +3726,8 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\n" +
 	"SearchApps\x12#.writ.app.v3alpha.SearchAppsRequest\x1a$.writ.app.v3alpha.SearchAppsResponse\"F\xca\xc1\x18\x12\x12\bapp.read\x18\x01\"\x02\x02\x030\x01\x82\xd3\xe4\x93\x02*:\afilters\"\x1f/resources/v3alpha/apps/_search\x12\xa1\x01\n" +
 	"\vActivateApp\x12$.writ.app.v3alpha.ActivateAppRequest\x1a%.writ.app.v3alpha.ActivateAppResponse\"E\xca\xc1\x18\x13\x12\tapp.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02(\"&/resources/v3alpha/apps/{id}/_activate\x12\xa9\x01\n" +
-	"\rDeactivateApp\x12&.writ.app.v3alpha.DeactivateAppRequest\x1a'.writ.app.v3alpha.DeactivateAppResponse\"G\xca\xc1\x18\x13\x12\tapp.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02*\"(/resources/v3alpha/apps/{id}/_deactivate\x12\x99\x01\n" +
-	"\bTrustApp\x12!.writ.app.v3alpha.TrustAppRequest\x1a\".writ.app.v3alpha.TrustAppResponse\"F\xca\xc1\x18\x17\x12\rorg.app.trust\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02%\"#/resources/v3alpha/apps/{id}/_trust\x12\xa5\x01\n" +
+	"\rDeactivateApp\x12&.writ.app.v3alpha.DeactivateAppRequest\x1a'.writ.app.v3alpha.DeactivateAppResponse\"G\xca\xc1\x18\x13\x12\tapp.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02*\"(/resources/v3alpha/apps/{id}/_deactivate\x12\x9c\x01\n" +
+	"\bTrustApp\x12!.writ.app.v3alpha.TrustAppRequest\x1a\".writ.app.v3alpha.TrustAppResponse\"I\xca\xc1\x18\x17\x12\rorg.app.trust\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02(:\x01*\"#/resources/v3alpha/apps/{id}/_trust\x12\xa5\x01\n" +
 	"\vDistrustApp\x12$.writ.app.v3alpha.DistrustAppRequest\x1a%.writ.app.v3alpha.DistrustAppResponse\"I\xca\xc1\x18\x17\x12\rorg.app.trust\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02(\"&/resources/v3alpha/apps/{id}/_distrust\x12\xc3\x01\n" +
 	"\x10RegenerateSecret\x12).writ.app.v3alpha.RegenerateSecretRequest\x1a*.writ.app.v3alpha.RegenerateSecretResponse\"X\xca\xc1\x18\x13\x12\tapp.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02;:\brotation\"//resources/v3alpha/apps/{id}/_regenerate_secret\x12\xab\x01\n" +
 	"\fCreateAppKey\x12%.writ.app.v3alpha.CreateAppKeyRequest\x1a&.writ.app.v3alpha.CreateAppKeyResponse\"L\xca\xc1\x18\x16\n" +

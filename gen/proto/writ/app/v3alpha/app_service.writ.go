@@ -134,6 +134,7 @@ func MountServiceApps(t *wire.Transports, server ServiceAppsServer, chain grpc.U
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeleteAppRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -146,6 +147,7 @@ func MountServiceApps(t *wire.Transports, server ServiceAppsServer, chain grpc.U
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetAppRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -209,6 +211,7 @@ func MountServiceApps(t *wire.Transports, server ServiceAppsServer, chain grpc.U
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &ActivateAppRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -221,6 +224,7 @@ func MountServiceApps(t *wire.Transports, server ServiceAppsServer, chain grpc.U
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeactivateAppRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -230,17 +234,11 @@ func MountServiceApps(t *wire.Transports, server ServiceAppsServer, chain grpc.U
 	t.Web(ServiceApps_TrustApp_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_TrustApp_FullMethodName, s.TrustApp, t.WebOptions...))
 	t.REST(&wire.Route{
 		Verb: "POST", Pattern: "/resources/v3alpha/apps/{id}/_trust", Method: ServiceApps_TrustApp_FullMethodName,
+		Body: "", Without: "{}",
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &TrustAppRequest{}
-		for q := in.Query(); q.Next(); {
-			switch q.Name {
-			case "organizationOnly", "organization_only":
-				q.Once(0)
-				req.OrganizationOnly = q.Bool()
-			default:
-				q.Unknown()
-			}
-		}
+		in.NoQuery()
+		in.Message(req, "id")
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -253,6 +251,7 @@ func MountServiceApps(t *wire.Transports, server ServiceAppsServer, chain grpc.U
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DistrustAppRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -293,6 +292,7 @@ func MountServiceApps(t *wire.Transports, server ServiceAppsServer, chain grpc.U
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeleteAppKeyRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.AppId = in.Path("app_id")
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {

@@ -89,6 +89,7 @@ func MountServiceUserAuthenticators(t *wire.Transports, server ServiceUserAuthen
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &AddTOTPRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.UserId = in.Path("user_id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -115,6 +116,7 @@ func MountServiceUserAuthenticators(t *wire.Transports, server ServiceUserAuthen
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &RemoveTOTPRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.UserId = in.Path("user_id")
 		req.TotpId = in.Path("totp_id")
 		if err := in.Err(); err != nil {
@@ -156,6 +158,7 @@ func MountServiceUserAuthenticators(t *wire.Transports, server ServiceUserAuthen
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &RemoveOTPSMSRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.UserId = in.Path("user_id")
 		req.OtpSmsId = in.Path("otp_sms_id")
 		if err := in.Err(); err != nil {
@@ -197,6 +200,7 @@ func MountServiceUserAuthenticators(t *wire.Transports, server ServiceUserAuthen
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &RemoveOTPEmailRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.UserId = in.Path("user_id")
 		req.OtpEmailId = in.Path("otp_email_id")
 		if err := in.Err(); err != nil {
@@ -224,6 +228,7 @@ func MountServiceUserAuthenticators(t *wire.Transports, server ServiceUserAuthen
 				q.Unknown()
 			}
 		}
+		in.NoBody()
 		req.UserId = in.Path("user_id")
 		if err := in.Err(); err != nil {
 			return nil, err

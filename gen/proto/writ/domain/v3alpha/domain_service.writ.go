@@ -124,6 +124,7 @@ func MountServiceDomains(t *wire.Transports, server ServiceDomainsServer, chain 
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeleteDomainRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -136,6 +137,7 @@ func MountServiceDomains(t *wire.Transports, server ServiceDomainsServer, chain 
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetDomainRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -199,6 +201,7 @@ func MountServiceDomains(t *wire.Transports, server ServiceDomainsServer, chain 
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &SetAsPrimaryRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -211,6 +214,7 @@ func MountServiceDomains(t *wire.Transports, server ServiceDomainsServer, chain 
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &ValidateRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err

@@ -392,13 +392,13 @@ type ApplicationOIDCConfigAdded struct {
 	PlainJwtType bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3" json:"plain_jwt_type,omitempty"`
 	// What ID tokens, and access tokens in the form JWT, are signed with.
 	IdTokenSignedResponseAlg v3alpha1.SignatureAlgorithm `protobuf:"varint,17,opt,name=id_token_signed_response_alg,json=idTokenSignedResponseAlg,proto3,enum=writ.object.v3alpha.SignatureAlgorithm" json:"id_token_signed_response_alg,omitempty"`
-	// How long access tokens are good.
+	// The lifetime of access tokens.
 	AccessTokenLifetime *durationpb.Duration `protobuf:"bytes,30,opt,name=access_token_lifetime,json=accessTokenLifetime,proto3" json:"access_token_lifetime,omitempty"`
-	// How long ID tokens are good.
+	// The lifetime of ID tokens.
 	IdTokenLifetime *durationpb.Duration `protobuf:"bytes,31,opt,name=id_token_lifetime,json=idTokenLifetime,proto3" json:"id_token_lifetime,omitempty"`
-	// How long a refresh token is good while it is not used.
+	// The idle lifetime of a refresh token.
 	RefreshTokenIdleLifetime *durationpb.Duration `protobuf:"bytes,32,opt,name=refresh_token_idle_lifetime,json=refreshTokenIdleLifetime,proto3" json:"refresh_token_idle_lifetime,omitempty"`
-	// How long refresh tokens that come of one sign-in are good in all.
+	// The absolute lifetime of the refresh tokens of one sign-in.
 	RefreshTokenLifetime *durationpb.Duration `protobuf:"bytes,33,opt,name=refresh_token_lifetime,json=refreshTokenLifetime,proto3" json:"refresh_token_lifetime,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -600,13 +600,13 @@ type ApplicationOIDCConfigChanged struct {
 	PlainJwtType *bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3,oneof" json:"plain_jwt_type,omitempty"`
 	// What ID tokens, and access tokens in the form JWT, are signed with.
 	IdTokenSignedResponseAlg *v3alpha1.SignatureAlgorithm `protobuf:"varint,17,opt,name=id_token_signed_response_alg,json=idTokenSignedResponseAlg,proto3,enum=writ.object.v3alpha.SignatureAlgorithm,oneof" json:"id_token_signed_response_alg,omitempty"`
-	// How long access tokens are good.
+	// The lifetime of access tokens.
 	AccessTokenLifetime *durationpb.Duration `protobuf:"bytes,30,opt,name=access_token_lifetime,json=accessTokenLifetime,proto3" json:"access_token_lifetime,omitempty"`
-	// How long ID tokens are good.
+	// The lifetime of ID tokens.
 	IdTokenLifetime *durationpb.Duration `protobuf:"bytes,31,opt,name=id_token_lifetime,json=idTokenLifetime,proto3" json:"id_token_lifetime,omitempty"`
-	// How long a refresh token is good while it is not used.
+	// The idle lifetime of a refresh token.
 	RefreshTokenIdleLifetime *durationpb.Duration `protobuf:"bytes,32,opt,name=refresh_token_idle_lifetime,json=refreshTokenIdleLifetime,proto3" json:"refresh_token_idle_lifetime,omitempty"`
-	// How long refresh tokens that come of one sign-in are good in all.
+	// The absolute lifetime of the refresh tokens of one sign-in.
 	RefreshTokenLifetime *durationpb.Duration `protobuf:"bytes,33,opt,name=refresh_token_lifetime,json=refreshTokenLifetime,proto3" json:"refresh_token_lifetime,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache

@@ -367,18 +367,20 @@ func (x *MessageTextSet) GetFooter() string {
 // of no seconds are inherited from then on.
 type LifetimesSet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How long access tokens are good.
+	// The lifetime of access tokens.
 	AccessTokenLifetime *durationpb.Duration `protobuf:"bytes,1,opt,name=access_token_lifetime,json=accessTokenLifetime,proto3" json:"access_token_lifetime,omitempty"`
-	// How long ID tokens are good.
+	// The lifetime of ID tokens.
 	IdTokenLifetime *durationpb.Duration `protobuf:"bytes,2,opt,name=id_token_lifetime,json=idTokenLifetime,proto3" json:"id_token_lifetime,omitempty"`
-	// How long a refresh token is good while it is not used.
+	// The idle lifetime of a refresh token.
 	RefreshTokenIdleLifetime *durationpb.Duration `protobuf:"bytes,3,opt,name=refresh_token_idle_lifetime,json=refreshTokenIdleLifetime,proto3" json:"refresh_token_idle_lifetime,omitempty"`
-	// How long refresh tokens that come of one sign-in are good in all.
+	// The absolute lifetime of the refresh tokens of one sign-in.
 	RefreshTokenLifetime *durationpb.Duration `protobuf:"bytes,4,opt,name=refresh_token_lifetime,json=refreshTokenLifetime,proto3" json:"refresh_token_lifetime,omitempty"`
 	// How long a sign-in counts while the browser does not use it.
 	SessionIdleLifetime *durationpb.Duration `protobuf:"bytes,5,opt,name=session_idle_lifetime,json=sessionIdleLifetime,proto3" json:"session_idle_lifetime,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// How long a sign-in counts in all.
+	SessionLifetime *durationpb.Duration `protobuf:"bytes,6,opt,name=session_lifetime,json=sessionLifetime,proto3" json:"session_lifetime,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *LifetimesSet) Reset() {
@@ -442,6 +444,13 @@ func (x *LifetimesSet) GetRefreshTokenLifetime() *durationpb.Duration {
 func (x *LifetimesSet) GetSessionIdleLifetime() *durationpb.Duration {
 	if x != nil {
 		return x.SessionIdleLifetime
+	}
+	return nil
+}
+
+func (x *LifetimesSet) GetSessionLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.SessionLifetime
 	}
 	return nil
 }
@@ -513,13 +522,14 @@ const file_writ_event_v1_settings_proto_rawDesc = "" +
 	"\t_greetingB\a\n" +
 	"\x05_textB\x0e\n" +
 	"\f_button_textB\t\n" +
-	"\a_footer\"\xc6\x03\n" +
+	"\a_footer\"\x8c\x04\n" +
 	"\fLifetimesSet\x12M\n" +
 	"\x15access_token_lifetime\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x13accessTokenLifetime\x12E\n" +
 	"\x11id_token_lifetime\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x0fidTokenLifetime\x12X\n" +
 	"\x1brefresh_token_idle_lifetime\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x18refreshTokenIdleLifetime\x12O\n" +
 	"\x16refresh_token_lifetime\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x14refreshTokenLifetime\x12M\n" +
-	"\x15session_idle_lifetime\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x13sessionIdleLifetime:&\xd2\xc1\x18\"\n" +
+	"\x15session_idle_lifetime\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x13sessionIdleLifetime\x12D\n" +
+	"\x10session_lifetime\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x0fsessionLifetime:&\xd2\xc1\x18\"\n" +
 	"\x16settings.lifetimes.set\x12\bsettingsB7Z5github.com/writ-id/writ/gen/proto/writ/event/v1;eventb\x06proto3"
 
 var (
@@ -555,11 +565,12 @@ var file_writ_event_v1_settings_proto_depIdxs = []int32{
 	6,  // 7: writ.event.v1.LifetimesSet.refresh_token_idle_lifetime:type_name -> google.protobuf.Duration
 	6,  // 8: writ.event.v1.LifetimesSet.refresh_token_lifetime:type_name -> google.protobuf.Duration
 	6,  // 9: writ.event.v1.LifetimesSet.session_idle_lifetime:type_name -> google.protobuf.Duration
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	6,  // 10: writ.event.v1.LifetimesSet.session_lifetime:type_name -> google.protobuf.Duration
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_writ_event_v1_settings_proto_init() }

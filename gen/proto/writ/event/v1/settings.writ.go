@@ -191,6 +191,11 @@ func (m *LifetimesSet) AppendJSON(b []byte) []byte {
 		b = wire.AppendDuration(b, v)
 		b = append(b, ',')
 	}
+	if v := m.GetSessionLifetime(); v != nil {
+		b = append(b, "\"sessionLifetime\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma

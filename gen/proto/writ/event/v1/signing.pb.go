@@ -171,7 +171,7 @@ func (x *WebKeyDeactivated) GetKeyId() string {
 	return ""
 }
 
-// WebKeyRemoved is appended when a signing key is forgotten: nothing it signed is good any more.
+// WebKeyRemoved is appended when a signing key is removed: nothing it signed is valid any more.
 type WebKeyRemoved struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The key's ID.

@@ -908,7 +908,7 @@ func (x *MachineKeyRemoved) GetKeyId() string {
 // MachineSecretSet is appended when a service user gets a client secret.
 type MachineSecretSet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Until when the secret before it is good; absent: not any more.
+	// When the secret before it expires; absent: it has ended.
 	OldSecretUntil *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=old_secret_until,json=oldSecretUntil,proto3" json:"old_secret_until,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

@@ -65,6 +65,7 @@ func MountServiceFeatures(t *wire.Transports, server ServiceFeaturesServer, chai
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetSystemFeaturesRequest{}
 		in.NoQuery()
+		in.NoBody()
 		if err := in.Err(); err != nil {
 			return nil, err
 		}
@@ -89,6 +90,7 @@ func MountServiceFeatures(t *wire.Transports, server ServiceFeaturesServer, chai
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &ResetSystemFeaturesRequest{}
 		in.NoQuery()
+		in.NoBody()
 		if err := in.Err(); err != nil {
 			return nil, err
 		}
@@ -126,6 +128,7 @@ func MountServiceFeatures(t *wire.Transports, server ServiceFeaturesServer, chai
 				q.Unknown()
 			}
 		}
+		in.NoBody()
 		if err := in.Err(); err != nil {
 			return nil, err
 		}
@@ -202,6 +205,7 @@ func MountServiceFeatures(t *wire.Transports, server ServiceFeaturesServer, chai
 				q.Unknown()
 			}
 		}
+		in.NoBody()
 		if err := in.Err(); err != nil {
 			return nil, err
 		}

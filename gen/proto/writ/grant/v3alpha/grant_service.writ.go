@@ -169,6 +169,7 @@ func MountServiceGrants(t *wire.Transports, server ServiceGrantsServer, chain gr
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeleteRoleRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -181,6 +182,7 @@ func MountServiceGrants(t *wire.Transports, server ServiceGrantsServer, chain gr
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetRoleRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -271,6 +273,7 @@ func MountServiceGrants(t *wire.Transports, server ServiceGrantsServer, chain gr
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeleteProjectGrantRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -283,6 +286,7 @@ func MountServiceGrants(t *wire.Transports, server ServiceGrantsServer, chain gr
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetProjectGrantRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -346,6 +350,7 @@ func MountServiceGrants(t *wire.Transports, server ServiceGrantsServer, chain gr
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &ActivateProjectGrantRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -358,6 +363,7 @@ func MountServiceGrants(t *wire.Transports, server ServiceGrantsServer, chain gr
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeactivateProjectGrantRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -397,6 +403,7 @@ func MountServiceGrants(t *wire.Transports, server ServiceGrantsServer, chain gr
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeleteUserGrantRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -409,6 +416,7 @@ func MountServiceGrants(t *wire.Transports, server ServiceGrantsServer, chain gr
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetUserGrantRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -472,6 +480,7 @@ func MountServiceGrants(t *wire.Transports, server ServiceGrantsServer, chain gr
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &ActivateUserGrantRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -484,6 +493,7 @@ func MountServiceGrants(t *wire.Transports, server ServiceGrantsServer, chain gr
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeactivateUserGrantRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err

@@ -255,6 +255,7 @@ func MountServiceIdentityProviders(t *wire.Transports, server ServiceIdentityPro
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetGitLabIDPRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -320,6 +321,7 @@ func MountServiceIdentityProviders(t *wire.Transports, server ServiceIdentityPro
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetGitLabSelfHostedIDPRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -385,6 +387,7 @@ func MountServiceIdentityProviders(t *wire.Transports, server ServiceIdentityPro
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetOIDCIDPRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -450,6 +453,7 @@ func MountServiceIdentityProviders(t *wire.Transports, server ServiceIdentityPro
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetOAuthIDPRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -515,6 +519,7 @@ func MountServiceIdentityProviders(t *wire.Transports, server ServiceIdentityPro
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetGitHubIDPRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -580,6 +585,7 @@ func MountServiceIdentityProviders(t *wire.Transports, server ServiceIdentityPro
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetGitHubESIDPRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -645,6 +651,7 @@ func MountServiceIdentityProviders(t *wire.Transports, server ServiceIdentityPro
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetGoogleIDPRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -710,6 +717,7 @@ func MountServiceIdentityProviders(t *wire.Transports, server ServiceIdentityPro
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetAzureADIDPRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -775,6 +783,7 @@ func MountServiceIdentityProviders(t *wire.Transports, server ServiceIdentityPro
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetAppleIDPRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -787,6 +796,7 @@ func MountServiceIdentityProviders(t *wire.Transports, server ServiceIdentityPro
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeleteIDPRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err

@@ -60,6 +60,7 @@ func MountServiceUserIDPLinks(t *wire.Transports, server ServiceUserIDPLinksServ
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &RemoveIDPLinkRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.UserId = in.Path("user_id")
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {

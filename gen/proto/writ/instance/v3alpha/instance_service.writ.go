@@ -98,6 +98,7 @@ func MountServiceInstances(t *wire.Transports, server ServiceInstancesServer, ch
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeleteInstanceRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -110,6 +111,7 @@ func MountServiceInstances(t *wire.Transports, server ServiceInstancesServer, ch
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetInstanceRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err

@@ -105,6 +105,7 @@ func MountServiceLanguageSettings(t *wire.Transports, server ServiceLanguageSett
 				q.Unknown()
 			}
 		}
+		in.NoBody()
 		if err := in.Err(); err != nil {
 			return nil, err
 		}

@@ -169,6 +169,7 @@ func MountServiceMemberships(t *wire.Transports, server ServiceMembershipsServer
 				q.Unknown()
 			}
 		}
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -207,6 +208,7 @@ func MountServiceMemberships(t *wire.Transports, server ServiceMembershipsServer
 				q.Unknown()
 			}
 		}
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -299,6 +301,7 @@ func MountServiceMemberships(t *wire.Transports, server ServiceMembershipsServer
 				q.Unknown()
 			}
 		}
+		in.NoBody()
 		if err := in.Err(); err != nil {
 			return nil, err
 		}

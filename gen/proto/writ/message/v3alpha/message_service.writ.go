@@ -76,6 +76,7 @@ func MountServiceMessages(t *wire.Transports, server ServiceMessagesServer, chai
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetMessageRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -88,6 +89,7 @@ func MountServiceMessages(t *wire.Transports, server ServiceMessagesServer, chai
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &ReplayMessageRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err

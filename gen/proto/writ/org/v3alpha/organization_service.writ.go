@@ -110,6 +110,7 @@ func MountServiceOrganizations(t *wire.Transports, server ServiceOrganizationsSe
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeleteOrganizationRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -122,6 +123,7 @@ func MountServiceOrganizations(t *wire.Transports, server ServiceOrganizationsSe
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetOrganizationRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -185,6 +187,7 @@ func MountServiceOrganizations(t *wire.Transports, server ServiceOrganizationsSe
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &ActivateOrganizationRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -197,6 +200,7 @@ func MountServiceOrganizations(t *wire.Transports, server ServiceOrganizationsSe
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeactivateOrganizationRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -209,6 +213,7 @@ func MountServiceOrganizations(t *wire.Transports, server ServiceOrganizationsSe
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &SetAsInstanceDefaultRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -221,6 +226,7 @@ func MountServiceOrganizations(t *wire.Transports, server ServiceOrganizationsSe
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetInstanceDefaultRequest{}
 		in.NoQuery()
+		in.NoBody()
 		if err := in.Err(); err != nil {
 			return nil, err
 		}

@@ -124,6 +124,7 @@ func MountServiceProjects(t *wire.Transports, server ServiceProjectsServer, chai
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeleteProjectRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -136,6 +137,7 @@ func MountServiceProjects(t *wire.Transports, server ServiceProjectsServer, chai
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetProjectRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -199,6 +201,7 @@ func MountServiceProjects(t *wire.Transports, server ServiceProjectsServer, chai
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &ActivateProjectRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -211,6 +214,7 @@ func MountServiceProjects(t *wire.Transports, server ServiceProjectsServer, chai
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeactivateProjectRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err

@@ -98,6 +98,7 @@ func MountServiceUserSchemas(t *wire.Transports, server ServiceUserSchemasServer
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeleteUserSchemaRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -110,6 +111,7 @@ func MountServiceUserSchemas(t *wire.Transports, server ServiceUserSchemasServer
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetUserSchemaRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -173,6 +175,7 @@ func MountServiceUserSchemas(t *wire.Transports, server ServiceUserSchemasServer
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &ActivateUserSchemaRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -185,6 +188,7 @@ func MountServiceUserSchemas(t *wire.Transports, server ServiceUserSchemasServer
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeactivateUserSchemaRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err

@@ -100,6 +100,7 @@ func MountServiceSessions(t *wire.Transports, server ServiceSessionsServer, chai
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeleteSessionRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -112,6 +113,7 @@ func MountServiceSessions(t *wire.Transports, server ServiceSessionsServer, chai
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetSessionRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err

@@ -105,6 +105,7 @@ func MountServiceApplicationSettings(t *wire.Transports, server ServiceApplicati
 				q.Unknown()
 			}
 		}
+		in.NoBody()
 		if err := in.Err(); err != nil {
 			return nil, err
 		}

@@ -106,6 +106,7 @@ func MountServiceBrandingSettings(t *wire.Transports, server ServiceBrandingSett
 				q.Unknown()
 			}
 		}
+		in.NoBody()
 		if err := in.Err(); err != nil {
 			return nil, err
 		}

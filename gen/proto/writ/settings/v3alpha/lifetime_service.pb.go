@@ -29,21 +29,25 @@ const (
 // SetLifetimeSettings sets the lifetimes that are present.
 type SetLifetimeSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How long access tokens are good, from one minute to 12 hours, which it is by default.
+	// The lifetime of access tokens, from one minute to 12 hours; 12 hours by default.
 	AccessTokenLifetime *durationpb.Duration `protobuf:"bytes,1,opt,name=access_token_lifetime,json=accessTokenLifetime,proto3" json:"access_token_lifetime,omitempty"`
-	// How long ID tokens are good, from one minute to 12 hours, which it is by default.
+	// The lifetime of ID tokens, from one minute to 12 hours; 12 hours by default.
 	IdTokenLifetime *durationpb.Duration `protobuf:"bytes,2,opt,name=id_token_lifetime,json=idTokenLifetime,proto3" json:"id_token_lifetime,omitempty"`
-	// How long a refresh token is good while it is not used, from one hour to a year; 30 days
+	// The idle lifetime of a refresh token, from one hour to a year; 30 days
 	// by default.
 	RefreshTokenIdleLifetime *durationpb.Duration `protobuf:"bytes,3,opt,name=refresh_token_idle_lifetime,json=refreshTokenIdleLifetime,proto3" json:"refresh_token_idle_lifetime,omitempty"`
-	// How long refresh tokens that come of one sign-in are good in all, from one hour to three
+	// The absolute lifetime of the refresh tokens of one sign-in, from one hour to three
 	// years; 90 days by default.
 	RefreshTokenLifetime *durationpb.Duration `protobuf:"bytes,4,opt,name=refresh_token_lifetime,json=refreshTokenLifetime,proto3" json:"refresh_token_lifetime,omitempty"`
 	// How long a sign-in counts while the browser does not use it, from five minutes to ten
-	// days, after which it ends in any case; 24 hours by default.
+	// days; 24 hours by default.
 	SessionIdleLifetime *durationpb.Duration `protobuf:"bytes,5,opt,name=session_idle_lifetime,json=sessionIdleLifetime,proto3" json:"session_idle_lifetime,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// How long a sign-in counts in all, from when the user last proved who they are by a password
+	// or at an identity provider, from five minutes to 90 days; ten days by default. It is asked at
+	// each use, so a new one counts for the sign-ins that there are, too.
+	SessionLifetime *durationpb.Duration `protobuf:"bytes,6,opt,name=session_lifetime,json=sessionLifetime,proto3" json:"session_lifetime,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *SetLifetimeSettings) Reset() {
@@ -111,6 +115,13 @@ func (x *SetLifetimeSettings) GetSessionIdleLifetime() *durationpb.Duration {
 	return nil
 }
 
+func (x *SetLifetimeSettings) GetSessionLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.SessionLifetime
+	}
+	return nil
+}
+
 // ResolvedDuration is a time and where it comes from.
 type ResolvedDuration struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -169,18 +180,20 @@ func (x *ResolvedDuration) GetOwner() *v3alpha.Owner {
 // ResolvedLifetimeSettings are the lifetimes as they apply in a context.
 type ResolvedLifetimeSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How long access tokens are good.
+	// The lifetime of access tokens.
 	AccessTokenLifetime *ResolvedDuration `protobuf:"bytes,1,opt,name=access_token_lifetime,json=accessTokenLifetime,proto3" json:"access_token_lifetime,omitempty"`
-	// How long ID tokens are good.
+	// The lifetime of ID tokens.
 	IdTokenLifetime *ResolvedDuration `protobuf:"bytes,2,opt,name=id_token_lifetime,json=idTokenLifetime,proto3" json:"id_token_lifetime,omitempty"`
-	// How long a refresh token is good while it is not used.
+	// The idle lifetime of a refresh token.
 	RefreshTokenIdleLifetime *ResolvedDuration `protobuf:"bytes,3,opt,name=refresh_token_idle_lifetime,json=refreshTokenIdleLifetime,proto3" json:"refresh_token_idle_lifetime,omitempty"`
-	// How long refresh tokens that come of one sign-in are good in all.
+	// The absolute lifetime of the refresh tokens of one sign-in.
 	RefreshTokenLifetime *ResolvedDuration `protobuf:"bytes,4,opt,name=refresh_token_lifetime,json=refreshTokenLifetime,proto3" json:"refresh_token_lifetime,omitempty"`
 	// How long a sign-in counts while the browser does not use it.
 	SessionIdleLifetime *ResolvedDuration `protobuf:"bytes,5,opt,name=session_idle_lifetime,json=sessionIdleLifetime,proto3" json:"session_idle_lifetime,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// How long a sign-in counts in all.
+	SessionLifetime *ResolvedDuration `protobuf:"bytes,6,opt,name=session_lifetime,json=sessionLifetime,proto3" json:"session_lifetime,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ResolvedLifetimeSettings) Reset() {
@@ -244,6 +257,13 @@ func (x *ResolvedLifetimeSettings) GetRefreshTokenLifetime() *ResolvedDuration {
 func (x *ResolvedLifetimeSettings) GetSessionIdleLifetime() *ResolvedDuration {
 	if x != nil {
 		return x.SessionIdleLifetime
+	}
+	return nil
+}
+
+func (x *ResolvedLifetimeSettings) GetSessionLifetime() *ResolvedDuration {
+	if x != nil {
+		return x.SessionLifetime
 	}
 	return nil
 }
@@ -454,22 +474,24 @@ var File_writ_settings_v3alpha_lifetime_service_proto protoreflect.FileDescripto
 
 const file_writ_settings_v3alpha_lifetime_service_proto_rawDesc = "" +
 	"\n" +
-	",writ/settings/v3alpha/lifetime_service.proto\x12\x15writ.settings.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\x94\x04\n" +
-	"\x13SetLifetimeSettings\x12b\n" +
-	"\x15access_token_lifetime\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x13\xbaH\x10\xaa\x01\rJ\x03\b\x84\a\"\x04\b\xc0\xd1\x022\x00R\x13accessTokenLifetime\x12Z\n" +
-	"\x11id_token_lifetime\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x13\xbaH\x10\xaa\x01\rJ\x03\b\x84\a\"\x04\b\xc0\xd1\x022\x00R\x0fidTokenLifetime\x12o\n" +
-	"\x1brefresh_token_idle_lifetime\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x15\xbaH\x12\xaa\x01\x0fJ\x04\b\x80\xf5$\"\x05\b\x80\xe7\x84\x0f2\x00R\x18refreshTokenIdleLifetime\x12g\n" +
-	"\x16refresh_token_lifetime\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x16\xbaH\x13\xaa\x01\x10J\x05\b\x80\x9a\x9e\x01\"\x05\b\x80\xb5\x8e-2\x00R\x14refreshTokenLifetime\x12c\n" +
-	"\x15session_idle_lifetime\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x14\xbaH\x11\xaa\x01\x0eJ\x04\b\x80\xe1\x01\"\x04\b\x80\xde42\x00R\x13sessionIdleLifetime\"u\n" +
+	",writ/settings/v3alpha/lifetime_service.proto\x12\x15writ.settings.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x19writ/policy/v1/rule.proto\"\x8d\x05\n" +
+	"\x13SetLifetimeSettings\x12f\n" +
+	"\x15access_token_lifetime\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x17\xbaH\x14\xaa\x01\x11\xb2\xc3\x18\x02\b<J\x03\b\x84\a\"\x04\b\xc0\xd1\x02R\x13accessTokenLifetime\x12^\n" +
+	"\x11id_token_lifetime\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x17\xbaH\x14\xaa\x01\x11\xb2\xc3\x18\x02\b<J\x03\b\x84\a\"\x04\b\xc0\xd1\x02R\x0fidTokenLifetime\x12t\n" +
+	"\x1brefresh_token_idle_lifetime\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x1a\xbaH\x17\xaa\x01\x14\xb2\xc3\x18\x03\b\x90\x1cJ\x04\b\x80\xf5$\"\x05\b\x80\xe7\x84\x0fR\x18refreshTokenIdleLifetime\x12l\n" +
+	"\x16refresh_token_lifetime\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x1b\xbaH\x18\xaa\x01\x15\xb2\xc3\x18\x03\b\x90\x1cJ\x05\b\x80\x9a\x9e\x01\"\x05\b\x80\xb5\x8e-R\x14refreshTokenLifetime\x12h\n" +
+	"\x15session_idle_lifetime\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x19\xbaH\x16\xaa\x01\x13\xb2\xc3\x18\x03\b\xac\x02J\x04\b\x80\xe1\x01\"\x04\b\x80\xde4R\x13sessionIdleLifetime\x12`\n" +
+	"\x10session_lifetime\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x1a\xbaH\x17\xaa\x01\x14\xb2\xc3\x18\x03\b\xac\x02J\x04\b\xc0\xd1\x02\"\x05\b\x80\xce\xda\x03R\x0fsessionLifetime\"u\n" +
 	"\x10ResolvedDuration\x12/\n" +
 	"\x05value\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05value\x120\n" +
-	"\x05owner\x18\x02 \x01(\v2\x1a.writ.object.v3alpha.OwnerR\x05owner\"\x98\x04\n" +
+	"\x05owner\x18\x02 \x01(\v2\x1a.writ.object.v3alpha.OwnerR\x05owner\"\xf4\x04\n" +
 	"\x18ResolvedLifetimeSettings\x12c\n" +
 	"\x15access_token_lifetime\x18\x01 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationB\x06\xbaH\x03\xc8\x01\x01R\x13accessTokenLifetime\x12[\n" +
 	"\x11id_token_lifetime\x18\x02 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationB\x06\xbaH\x03\xc8\x01\x01R\x0fidTokenLifetime\x12n\n" +
 	"\x1brefresh_token_idle_lifetime\x18\x03 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationB\x06\xbaH\x03\xc8\x01\x01R\x18refreshTokenIdleLifetime\x12e\n" +
 	"\x16refresh_token_lifetime\x18\x04 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationB\x06\xbaH\x03\xc8\x01\x01R\x14refreshTokenLifetime\x12c\n" +
-	"\x15session_idle_lifetime\x18\x05 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationB\x06\xbaH\x03\xc8\x01\x01R\x13sessionIdleLifetime\"\x9c\x01\n" +
+	"\x15session_idle_lifetime\x18\x05 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationB\x06\xbaH\x03\xc8\x01\x01R\x13sessionIdleLifetime\x12Z\n" +
+	"\x10session_lifetime\x18\x06 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationB\x06\xbaH\x03\xc8\x01\x01R\x0fsessionLifetime\"\x9c\x01\n" +
 	"\x13SetLifetimesRequest\x125\n" +
 	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\x12N\n" +
 	"\bsettings\x18\x02 \x01(\v2*.writ.settings.v3alpha.SetLifetimeSettingsB\x06\xbaH\x03\xc8\x01\x01R\bsettings\"]\n" +
@@ -516,28 +538,30 @@ var file_writ_settings_v3alpha_lifetime_service_proto_depIdxs = []int32{
 	7,  // 2: writ.settings.v3alpha.SetLifetimeSettings.refresh_token_idle_lifetime:type_name -> google.protobuf.Duration
 	7,  // 3: writ.settings.v3alpha.SetLifetimeSettings.refresh_token_lifetime:type_name -> google.protobuf.Duration
 	7,  // 4: writ.settings.v3alpha.SetLifetimeSettings.session_idle_lifetime:type_name -> google.protobuf.Duration
-	7,  // 5: writ.settings.v3alpha.ResolvedDuration.value:type_name -> google.protobuf.Duration
-	8,  // 6: writ.settings.v3alpha.ResolvedDuration.owner:type_name -> writ.object.v3alpha.Owner
-	1,  // 7: writ.settings.v3alpha.ResolvedLifetimeSettings.access_token_lifetime:type_name -> writ.settings.v3alpha.ResolvedDuration
-	1,  // 8: writ.settings.v3alpha.ResolvedLifetimeSettings.id_token_lifetime:type_name -> writ.settings.v3alpha.ResolvedDuration
-	1,  // 9: writ.settings.v3alpha.ResolvedLifetimeSettings.refresh_token_idle_lifetime:type_name -> writ.settings.v3alpha.ResolvedDuration
-	1,  // 10: writ.settings.v3alpha.ResolvedLifetimeSettings.refresh_token_lifetime:type_name -> writ.settings.v3alpha.ResolvedDuration
-	1,  // 11: writ.settings.v3alpha.ResolvedLifetimeSettings.session_idle_lifetime:type_name -> writ.settings.v3alpha.ResolvedDuration
-	9,  // 12: writ.settings.v3alpha.SetLifetimesRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
-	0,  // 13: writ.settings.v3alpha.SetLifetimesRequest.settings:type_name -> writ.settings.v3alpha.SetLifetimeSettings
-	10, // 14: writ.settings.v3alpha.SetLifetimesResponse.details:type_name -> writ.object.v3alpha.SettingDetails
-	9,  // 15: writ.settings.v3alpha.ResolveLifetimesRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
-	10, // 16: writ.settings.v3alpha.ResolveLifetimesResponse.details:type_name -> writ.object.v3alpha.SettingDetails
-	2,  // 17: writ.settings.v3alpha.ResolveLifetimesResponse.settings:type_name -> writ.settings.v3alpha.ResolvedLifetimeSettings
-	3,  // 18: writ.settings.v3alpha.ServiceLifetimeSettings.SetLifetimes:input_type -> writ.settings.v3alpha.SetLifetimesRequest
-	5,  // 19: writ.settings.v3alpha.ServiceLifetimeSettings.ResolveLifetimes:input_type -> writ.settings.v3alpha.ResolveLifetimesRequest
-	4,  // 20: writ.settings.v3alpha.ServiceLifetimeSettings.SetLifetimes:output_type -> writ.settings.v3alpha.SetLifetimesResponse
-	6,  // 21: writ.settings.v3alpha.ServiceLifetimeSettings.ResolveLifetimes:output_type -> writ.settings.v3alpha.ResolveLifetimesResponse
-	20, // [20:22] is the sub-list for method output_type
-	18, // [18:20] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	7,  // 5: writ.settings.v3alpha.SetLifetimeSettings.session_lifetime:type_name -> google.protobuf.Duration
+	7,  // 6: writ.settings.v3alpha.ResolvedDuration.value:type_name -> google.protobuf.Duration
+	8,  // 7: writ.settings.v3alpha.ResolvedDuration.owner:type_name -> writ.object.v3alpha.Owner
+	1,  // 8: writ.settings.v3alpha.ResolvedLifetimeSettings.access_token_lifetime:type_name -> writ.settings.v3alpha.ResolvedDuration
+	1,  // 9: writ.settings.v3alpha.ResolvedLifetimeSettings.id_token_lifetime:type_name -> writ.settings.v3alpha.ResolvedDuration
+	1,  // 10: writ.settings.v3alpha.ResolvedLifetimeSettings.refresh_token_idle_lifetime:type_name -> writ.settings.v3alpha.ResolvedDuration
+	1,  // 11: writ.settings.v3alpha.ResolvedLifetimeSettings.refresh_token_lifetime:type_name -> writ.settings.v3alpha.ResolvedDuration
+	1,  // 12: writ.settings.v3alpha.ResolvedLifetimeSettings.session_idle_lifetime:type_name -> writ.settings.v3alpha.ResolvedDuration
+	1,  // 13: writ.settings.v3alpha.ResolvedLifetimeSettings.session_lifetime:type_name -> writ.settings.v3alpha.ResolvedDuration
+	9,  // 14: writ.settings.v3alpha.SetLifetimesRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
+	0,  // 15: writ.settings.v3alpha.SetLifetimesRequest.settings:type_name -> writ.settings.v3alpha.SetLifetimeSettings
+	10, // 16: writ.settings.v3alpha.SetLifetimesResponse.details:type_name -> writ.object.v3alpha.SettingDetails
+	9,  // 17: writ.settings.v3alpha.ResolveLifetimesRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
+	10, // 18: writ.settings.v3alpha.ResolveLifetimesResponse.details:type_name -> writ.object.v3alpha.SettingDetails
+	2,  // 19: writ.settings.v3alpha.ResolveLifetimesResponse.settings:type_name -> writ.settings.v3alpha.ResolvedLifetimeSettings
+	3,  // 20: writ.settings.v3alpha.ServiceLifetimeSettings.SetLifetimes:input_type -> writ.settings.v3alpha.SetLifetimesRequest
+	5,  // 21: writ.settings.v3alpha.ServiceLifetimeSettings.ResolveLifetimes:input_type -> writ.settings.v3alpha.ResolveLifetimesRequest
+	4,  // 22: writ.settings.v3alpha.ServiceLifetimeSettings.SetLifetimes:output_type -> writ.settings.v3alpha.SetLifetimesResponse
+	6,  // 23: writ.settings.v3alpha.ServiceLifetimeSettings.ResolveLifetimes:output_type -> writ.settings.v3alpha.ResolveLifetimesResponse
+	22, // [22:24] is the sub-list for method output_type
+	20, // [20:22] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_writ_settings_v3alpha_lifetime_service_proto_init() }

@@ -105,6 +105,7 @@ func MountServiceLifetimeSettings(t *wire.Transports, server ServiceLifetimeSett
 				q.Unknown()
 			}
 		}
+		in.NoBody()
 		if err := in.Err(); err != nil {
 			return nil, err
 		}
@@ -142,6 +143,11 @@ func (m *SetLifetimeSettings) AppendJSON(b []byte) []byte {
 		b = wire.AppendDuration(b, v)
 		b = append(b, ',')
 	}
+	if v := m.GetSessionLifetime(); v != nil {
+		b = append(b, "\"sessionLifetime\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -167,6 +173,9 @@ func (m *SetLifetimeSettings) ReadJSON(r *wire.Reader) {
 		case "sessionIdleLifetime", "session_idle_lifetime":
 			o.Once(4)
 			m.SessionIdleLifetime = r.Duration()
+		case "sessionLifetime", "session_lifetime":
+			o.Once(5)
+			m.SessionLifetime = r.Duration()
 		default:
 			o.Unknown()
 		}
@@ -221,6 +230,11 @@ func (m *ResolvedLifetimeSettings) AppendJSON(b []byte) []byte {
 	}
 	if v := m.GetSessionIdleLifetime(); v != nil {
 		b = append(b, "\"sessionIdleLifetime\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	if v := m.GetSessionLifetime(); v != nil {
+		b = append(b, "\"sessionLifetime\":"...)
 		b = v.AppendJSON(b)
 		b = append(b, ',')
 	}

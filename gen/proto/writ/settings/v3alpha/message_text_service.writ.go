@@ -113,6 +113,7 @@ func MountServiceMessageTextSettings(t *wire.Transports, server ServiceMessageTe
 				q.Unknown()
 			}
 		}
+		in.NoBody()
 		req.Kind = in.Path("kind")
 		req.Language = in.Path("language")
 		if err := in.Err(); err != nil {

@@ -136,6 +136,7 @@ func MountServiceSMSProviders(t *wire.Transports, server ServiceSMSProvidersServ
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetSMSProviderRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -148,6 +149,7 @@ func MountServiceSMSProviders(t *wire.Transports, server ServiceSMSProvidersServ
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeleteSMSProviderRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -211,6 +213,7 @@ func MountServiceSMSProviders(t *wire.Transports, server ServiceSMSProvidersServ
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &ActivateSMSProviderRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -223,6 +226,7 @@ func MountServiceSMSProviders(t *wire.Transports, server ServiceSMSProvidersServ
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeactivateSMSProviderRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err

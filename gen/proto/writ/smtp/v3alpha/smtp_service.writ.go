@@ -136,6 +136,7 @@ func MountServiceSMTPProviders(t *wire.Transports, server ServiceSMTPProvidersSe
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetSMTPProviderRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -148,6 +149,7 @@ func MountServiceSMTPProviders(t *wire.Transports, server ServiceSMTPProvidersSe
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeleteSMTPProviderRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -211,6 +213,7 @@ func MountServiceSMTPProviders(t *wire.Transports, server ServiceSMTPProvidersSe
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &ActivateSMTPProviderRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -223,6 +226,7 @@ func MountServiceSMTPProviders(t *wire.Transports, server ServiceSMTPProvidersSe
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeactivateSMTPProviderRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err

@@ -808,7 +808,7 @@ func (x *Upstream) GetFlow() *Flow {
 }
 
 // External is who a user is at an identity provider, as that has said: what came of one
-// round trip. It is good once, too.
+// round trip. It is valid once, too.
 type External struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID of the round trip.
@@ -1035,13 +1035,16 @@ func (x *SignedOut) GetStartedAt() int64 {
 	return 0
 }
 
-// KnownBrowser is a browser that has signed users in.
+// KnownBrowser is a browser that has signed users in, or whose owner reads the mail of an
+// address.
 type KnownBrowser struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its ID.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The users.
-	Users         []*KnownUser `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
+	Users []*KnownUser `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
+	// The addresses.
+	Addresses     []*KnownAddress `protobuf:"bytes,3,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1090,6 +1093,68 @@ func (x *KnownBrowser) GetUsers() []*KnownUser {
 	return nil
 }
 
+func (x *KnownBrowser) GetAddresses() []*KnownAddress {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+// KnownAddress is an e-mail address that somebody registers with.
+type KnownAddress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The address, folded.
+	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	// When it is known no more.
+	ExpiresAt     int64 `protobuf:"varint,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KnownAddress) Reset() {
+	*x = KnownAddress{}
+	mi := &file_writ_token_v1_token_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KnownAddress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KnownAddress) ProtoMessage() {}
+
+func (x *KnownAddress) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_token_v1_token_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KnownAddress.ProtoReflect.Descriptor instead.
+func (*KnownAddress) Descriptor() ([]byte, []int) {
+	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *KnownAddress) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *KnownAddress) GetExpiresAt() int64 {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return 0
+}
+
 // KnownUser is one of them, in the generation of that time.
 type KnownUser struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1103,7 +1168,7 @@ type KnownUser struct {
 
 func (x *KnownUser) Reset() {
 	*x = KnownUser{}
-	mi := &file_writ_token_v1_token_proto_msgTypes[8]
+	mi := &file_writ_token_v1_token_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1115,7 +1180,7 @@ func (x *KnownUser) String() string {
 func (*KnownUser) ProtoMessage() {}
 
 func (x *KnownUser) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_token_v1_token_proto_msgTypes[8]
+	mi := &file_writ_token_v1_token_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1128,7 +1193,7 @@ func (x *KnownUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KnownUser.ProtoReflect.Descriptor instead.
 func (*KnownUser) Descriptor() ([]byte, []int) {
-	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{8}
+	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *KnownUser) GetUserId() string {
@@ -1145,21 +1210,134 @@ func (x *KnownUser) GetGeneration() int32 {
 	return 0
 }
 
-// Door is what a message to a user holds: whoever opens it reads the user's mail, so
-// their browser gets tries of its own. It signs nobody in.
+// WrongPasswords are those that a browser has sent lately, for the pages to say when there
+// were too many. They count what was typed, whoever that is, so they tell nothing of users.
+type WrongPasswords struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The names that they were sent for, the last one first.
+	Names         []*WrongPassword `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WrongPasswords) Reset() {
+	*x = WrongPasswords{}
+	mi := &file_writ_token_v1_token_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WrongPasswords) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WrongPasswords) ProtoMessage() {}
+
+func (x *WrongPasswords) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_token_v1_token_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WrongPasswords.ProtoReflect.Descriptor instead.
+func (*WrongPasswords) Descriptor() ([]byte, []int) {
+	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *WrongPasswords) GetNames() []*WrongPassword {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+// WrongPassword is how often that was for a name.
+type WrongPassword struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The beginning of the SHA-256 of the folded name.
+	Name []byte `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// How often.
+	Times int32 `protobuf:"varint,2,opt,name=times,proto3" json:"times,omitempty"`
+	// When the first of them was.
+	Since         int64 `protobuf:"varint,3,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WrongPassword) Reset() {
+	*x = WrongPassword{}
+	mi := &file_writ_token_v1_token_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WrongPassword) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WrongPassword) ProtoMessage() {}
+
+func (x *WrongPassword) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_token_v1_token_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WrongPassword.ProtoReflect.Descriptor instead.
+func (*WrongPassword) Descriptor() ([]byte, []int) {
+	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *WrongPassword) GetName() []byte {
+	if x != nil {
+		return x.Name
+	}
+	return nil
+}
+
+func (x *WrongPassword) GetTimes() int32 {
+	if x != nil {
+		return x.Times
+	}
+	return 0
+}
+
+func (x *WrongPassword) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+// Door is what a message holds: whoever opens it reads the mail of the user or of the
+// address, so their browser gets tries and codes of its own. It signs nobody in.
 type Door struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user.
+	// The user, in a message to one.
 	User *KnownUser `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
 	// When it ends.
-	ExpiresAt     int64 `protobuf:"varint,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	ExpiresAt int64 `protobuf:"varint,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// The address, folded, in a message to somebody who registers.
+	Address       string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Door) Reset() {
 	*x = Door{}
-	mi := &file_writ_token_v1_token_proto_msgTypes[9]
+	mi := &file_writ_token_v1_token_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1349,7 @@ func (x *Door) String() string {
 func (*Door) ProtoMessage() {}
 
 func (x *Door) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_token_v1_token_proto_msgTypes[9]
+	mi := &file_writ_token_v1_token_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1362,7 @@ func (x *Door) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Door.ProtoReflect.Descriptor instead.
 func (*Door) Descriptor() ([]byte, []int) {
-	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{9}
+	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Door) GetUser() *KnownUser {
@@ -1201,6 +1379,13 @@ func (x *Door) GetExpiresAt() int64 {
 	return 0
 }
 
+func (x *Door) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
 // Form makes a form one of the browser it was shown to.
 type Form struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1214,7 +1399,7 @@ type Form struct {
 
 func (x *Form) Reset() {
 	*x = Form{}
-	mi := &file_writ_token_v1_token_proto_msgTypes[10]
+	mi := &file_writ_token_v1_token_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1411,7 @@ func (x *Form) String() string {
 func (*Form) ProtoMessage() {}
 
 func (x *Form) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_token_v1_token_proto_msgTypes[10]
+	mi := &file_writ_token_v1_token_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1424,7 @@ func (x *Form) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Form.ProtoReflect.Descriptor instead.
 func (*Form) Descriptor() ([]byte, []int) {
-	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{10}
+	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Form) GetBrowser() []byte {
@@ -1373,19 +1558,31 @@ const file_writ_token_v1_token_proto_rawDesc = "" +
 	"\tSignedOut\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\tR\x02to\x12\x1d\n" +
 	"\n" +
-	"started_at\x18\x02 \x01(\x03R\tstartedAt\"N\n" +
+	"started_at\x18\x02 \x01(\x03R\tstartedAt\"\x89\x01\n" +
 	"\fKnownBrowser\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12.\n" +
-	"\x05users\x18\x02 \x03(\v2\x18.writ.token.v1.KnownUserR\x05users\"D\n" +
+	"\x05users\x18\x02 \x03(\v2\x18.writ.token.v1.KnownUserR\x05users\x129\n" +
+	"\taddresses\x18\x03 \x03(\v2\x1b.writ.token.v1.KnownAddressR\taddresses\"G\n" +
+	"\fKnownAddress\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x1d\n" +
+	"\n" +
+	"expires_at\x18\x02 \x01(\x03R\texpiresAt\"D\n" +
 	"\tKnownUser\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x02 \x01(\x05R\n" +
-	"generation\"S\n" +
+	"generation\"D\n" +
+	"\x0eWrongPasswords\x122\n" +
+	"\x05names\x18\x01 \x03(\v2\x1c.writ.token.v1.WrongPasswordR\x05names\"O\n" +
+	"\rWrongPassword\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\fR\x04name\x12\x14\n" +
+	"\x05times\x18\x02 \x01(\x05R\x05times\x12\x14\n" +
+	"\x05since\x18\x03 \x01(\x03R\x05since\"m\n" +
 	"\x04Door\x12,\n" +
 	"\x04user\x18\x01 \x01(\v2\x18.writ.token.v1.KnownUserR\x04user\x12\x1d\n" +
 	"\n" +
-	"expires_at\x18\x02 \x01(\x03R\texpiresAt\";\n" +
+	"expires_at\x18\x02 \x01(\x03R\texpiresAt\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\";\n" +
 	"\x04Form\x12\x18\n" +
 	"\abrowser\x18\x01 \x01(\fR\abrowser\x12\x19\n" +
 	"\bshown_at\x18\x02 \x01(\x03R\ashownAtB7Z5github.com/writ-id/writ/gen/proto/writ/token/v1;tokenb\x06proto3"
@@ -1402,30 +1599,35 @@ func file_writ_token_v1_token_proto_rawDescGZIP() []byte {
 	return file_writ_token_v1_token_proto_rawDescData
 }
 
-var file_writ_token_v1_token_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_writ_token_v1_token_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_writ_token_v1_token_proto_goTypes = []any{
-	(*AccessToken)(nil),  // 0: writ.token.v1.AccessToken
-	(*RefreshToken)(nil), // 1: writ.token.v1.RefreshToken
-	(*Code)(nil),         // 2: writ.token.v1.Code
-	(*Flow)(nil),         // 3: writ.token.v1.Flow
-	(*Upstream)(nil),     // 4: writ.token.v1.Upstream
-	(*External)(nil),     // 5: writ.token.v1.External
-	(*SignedOut)(nil),    // 6: writ.token.v1.SignedOut
-	(*KnownBrowser)(nil), // 7: writ.token.v1.KnownBrowser
-	(*KnownUser)(nil),    // 8: writ.token.v1.KnownUser
-	(*Door)(nil),         // 9: writ.token.v1.Door
-	(*Form)(nil),         // 10: writ.token.v1.Form
+	(*AccessToken)(nil),    // 0: writ.token.v1.AccessToken
+	(*RefreshToken)(nil),   // 1: writ.token.v1.RefreshToken
+	(*Code)(nil),           // 2: writ.token.v1.Code
+	(*Flow)(nil),           // 3: writ.token.v1.Flow
+	(*Upstream)(nil),       // 4: writ.token.v1.Upstream
+	(*External)(nil),       // 5: writ.token.v1.External
+	(*SignedOut)(nil),      // 6: writ.token.v1.SignedOut
+	(*KnownBrowser)(nil),   // 7: writ.token.v1.KnownBrowser
+	(*KnownAddress)(nil),   // 8: writ.token.v1.KnownAddress
+	(*KnownUser)(nil),      // 9: writ.token.v1.KnownUser
+	(*WrongPasswords)(nil), // 10: writ.token.v1.WrongPasswords
+	(*WrongPassword)(nil),  // 11: writ.token.v1.WrongPassword
+	(*Door)(nil),           // 12: writ.token.v1.Door
+	(*Form)(nil),           // 13: writ.token.v1.Form
 }
 var file_writ_token_v1_token_proto_depIdxs = []int32{
-	5, // 0: writ.token.v1.Flow.external:type_name -> writ.token.v1.External
-	3, // 1: writ.token.v1.Upstream.flow:type_name -> writ.token.v1.Flow
-	8, // 2: writ.token.v1.KnownBrowser.users:type_name -> writ.token.v1.KnownUser
-	8, // 3: writ.token.v1.Door.user:type_name -> writ.token.v1.KnownUser
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	5,  // 0: writ.token.v1.Flow.external:type_name -> writ.token.v1.External
+	3,  // 1: writ.token.v1.Upstream.flow:type_name -> writ.token.v1.Flow
+	9,  // 2: writ.token.v1.KnownBrowser.users:type_name -> writ.token.v1.KnownUser
+	8,  // 3: writ.token.v1.KnownBrowser.addresses:type_name -> writ.token.v1.KnownAddress
+	11, // 4: writ.token.v1.WrongPasswords.names:type_name -> writ.token.v1.WrongPassword
+	9,  // 5: writ.token.v1.Door.user:type_name -> writ.token.v1.KnownUser
+	6,  // [6:6] is the sub-list for method output_type
+	6,  // [6:6] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_writ_token_v1_token_proto_init() }
@@ -1439,7 +1641,7 @@ func file_writ_token_v1_token_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_token_v1_token_proto_rawDesc), len(file_writ_token_v1_token_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

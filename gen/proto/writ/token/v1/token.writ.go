@@ -419,6 +419,33 @@ func (m *KnownBrowser) AppendJSON(b []byte) []byte {
 	}
 	b = append(b, ']')
 	b = append(b, ',')
+	b = append(b, "\"addresses\":"...)
+	b = append(b, '[')
+	for i, v := range m.GetAddresses() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = v.AppendJSON(b)
+	}
+	b = append(b, ']')
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *KnownAddress) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"address\":"...)
+	b = wire.AppendString(b, m.GetAddress())
+	b = append(b, ',')
+	b = append(b, "\"expiresAt\":"...)
+	b = wire.AppendInt64(b, m.GetExpiresAt())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -444,6 +471,47 @@ func (m *KnownUser) AppendJSON(b []byte) []byte {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
+func (m *WrongPasswords) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"names\":"...)
+	b = append(b, '[')
+	for i, v := range m.GetNames() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = v.AppendJSON(b)
+	}
+	b = append(b, ']')
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *WrongPassword) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"name\":"...)
+	b = wire.AppendBytes(b, m.GetName())
+	b = append(b, ',')
+	b = append(b, "\"times\":"...)
+	b = strconv.AppendInt(b, int64(m.GetTimes()), 10)
+	b = append(b, ',')
+	b = append(b, "\"since\":"...)
+	b = wire.AppendInt64(b, m.GetSince())
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
 func (m *Door) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
@@ -454,6 +522,9 @@ func (m *Door) AppendJSON(b []byte) []byte {
 	}
 	b = append(b, "\"expiresAt\":"...)
 	b = wire.AppendInt64(b, m.GetExpiresAt())
+	b = append(b, ',')
+	b = append(b, "\"address\":"...)
+	b = wire.AppendString(b, m.GetAddress())
 	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]

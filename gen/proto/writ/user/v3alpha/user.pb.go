@@ -2614,10 +2614,10 @@ var File_writ_user_v3alpha_user_proto protoreflect.FileDescriptor
 
 const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\n" +
-	"\x1cwrit/user/v3alpha/user.proto\x12\x11writ.user.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xd0\x03\n" +
+	"\x1cwrit/user/v3alpha/user.proto\x12\x11writ.user.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xd4\x03\n" +
 	"\x04User\x12,\n" +
-	"\busername\x18\x01 \x01(\tB\x10\xbaH\rr\v\x10\x01\x18\xc8\x01\x92\x02\x03adaR\busername\x12E\n" +
-	"\x02id\x18\x02 \x01(\tB0\xbaH)r'\x10\x01\x18\xc8\x012 ^[A-Za-z0-9_-][A-Za-z0-9_.:@-]*$\x80\xc8\x18\x01H\x01R\x02id\x88\x01\x01\x120\n" +
+	"\busername\x18\x01 \x01(\tB\x10\xbaH\rr\v\x10\x01\x18\xc8\x01\x92\x02\x03adaR\busername\x12I\n" +
+	"\x02id\x18\x02 \x01(\tB4\xbaH)r'\x10\x01\x18\xc8\x012 ^[A-Za-z0-9_-][A-Za-z0-9_.:@-]*$\xf8\xc1\x18\x01\x80\xc8\x18\x01H\x01R\x02id\x88\x01\x01\x120\n" +
 	"\x05human\x18\x03 \x01(\v2\x18.writ.user.v3alpha.HumanH\x00R\x05human\x126\n" +
 	"\aservice\x18\x04 \x01(\v2\x1a.writ.user.v3alpha.ServiceH\x00R\aservice\x120\n" +
 	"\tschema_id\x18\x05 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x02R\bschemaId\x88\x01\x01\x121\n" +
@@ -2662,10 +2662,10 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\x06region\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x06region\x12(\n" +
 	"\vpostal_code\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x182R\n" +
 	"postalCode\x12\"\n" +
-	"\acountry\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\acountry\"\xa5\x01\n" +
-	"\x05Email\x12d\n" +
-	"\aaddress\x18\x01 \x01(\tBJ\xbaH>r<\x18\xc8\x012%^[!-?A-~]{1,64}@[A-Za-z0-9.-]{1,135}$\x92\x02\x0fada@example.com\xfa\xc7\x18\x05emailR\aaddress\x126\n" +
-	"\vis_verified\x18\x02 \x01(\bB\x15\xfa\xc7\x18\x11is_email_verifiedR\n" +
+	"\acountry\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\acountry\"\xad\x01\n" +
+	"\x05Email\x12h\n" +
+	"\aaddress\x18\x01 \x01(\tBN\xbaH>r<\x18\xc8\x012%^[!-?A-~]{1,64}@[A-Za-z0-9.-]{1,135}$\x92\x02\x0fada@example.com\xf8\xc1\x18\x01\xfa\xc7\x18\x05emailR\aaddress\x12:\n" +
+	"\vis_verified\x18\x02 \x01(\bB\x19\xf8\xc1\x18\x01\xfa\xc7\x18\x11is_email_verifiedR\n" +
 	"isVerified\"\x8e\x01\n" +
 	"\x05Phone\x12M\n" +
 	"\x06number\x18\x01 \x01(\tB5\xbaH)r'\x18\x142\x14^\\+[1-9][0-9]{1,14}$\x92\x02\f+41441234567\xfa\xc7\x18\x05phoneR\x06number\x126\n" +

@@ -219,6 +219,7 @@ func MountServiceUsers(t *wire.Transports, server ServiceUsersServer, chain grpc
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeleteUserRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -231,6 +232,7 @@ func MountServiceUsers(t *wire.Transports, server ServiceUsersServer, chain grpc
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &GetUserRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -294,6 +296,7 @@ func MountServiceUsers(t *wire.Transports, server ServiceUsersServer, chain grpc
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeactivateUserRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -306,6 +309,7 @@ func MountServiceUsers(t *wire.Transports, server ServiceUsersServer, chain grpc
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &ActivateUserRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -318,6 +322,7 @@ func MountServiceUsers(t *wire.Transports, server ServiceUsersServer, chain grpc
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &LockUserRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -330,6 +335,7 @@ func MountServiceUsers(t *wire.Transports, server ServiceUsersServer, chain grpc
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &UnlockUserRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -371,6 +377,7 @@ func MountServiceUsers(t *wire.Transports, server ServiceUsersServer, chain grpc
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeleteUserMetadataRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.UserId = in.Path("user_id")
 		req.Key = in.Path("key")
 		if err := in.Err(); err != nil {
@@ -429,6 +436,7 @@ func MountServiceUsers(t *wire.Transports, server ServiceUsersServer, chain grpc
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeletePersonalAccessTokenRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.UserId = in.Path("user_id")
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
@@ -487,6 +495,7 @@ func MountServiceUsers(t *wire.Transports, server ServiceUsersServer, chain grpc
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeleteMachineKeyRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.UserId = in.Path("user_id")
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
@@ -545,6 +554,7 @@ func MountServiceUsers(t *wire.Transports, server ServiceUsersServer, chain grpc
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &ListUserConsentsRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.UserId = in.Path("user_id")
 		if err := in.Err(); err != nil {
 			return nil, err
@@ -557,6 +567,7 @@ func MountServiceUsers(t *wire.Transports, server ServiceUsersServer, chain grpc
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &RevokeUserConsentRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.UserId = in.Path("user_id")
 		req.AppId = in.Path("app_id")
 		if err := in.Err(); err != nil {
@@ -570,6 +581,7 @@ func MountServiceUsers(t *wire.Transports, server ServiceUsersServer, chain grpc
 	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
 		req := &DeleteClientSecretRequest{}
 		in.NoQuery()
+		in.NoBody()
 		req.Id = in.Path("id")
 		if err := in.Err(); err != nil {
 			return nil, err

@@ -331,20 +331,21 @@ class AppOIDCConfig(Model):
     the instance's signs.
     """
     access_token_lifetime: timedelta | None = None
-    """How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say
-    when omitted. At least 0s, at most 43200s.
+    """The lifetime of access tokens, from one minute to 12 hours; as the settings of lifetimes say
+    when omitted or longer than those. At most 43200s, 0s, or at least 60s.
     """
     id_token_lifetime: timedelta | None = None
-    """How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say
-    when omitted. At least 0s, at most 43200s.
+    """The lifetime of ID tokens, from one minute to 12 hours; as the settings of lifetimes say when
+    omitted or longer than those. At most 43200s, 0s, or at least 60s.
     """
     refresh_token_idle_lifetime: timedelta | None = None
-    """How long a refresh token is good while it is not used, from one hour to a year; what the
-    settings of lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+    """The idle lifetime of a refresh token, from one hour to a year; as the settings of lifetimes say
+    when omitted or longer than those. At most 3.1536e+07s, 0s, or at least 3600s.
     """
     refresh_token_lifetime: timedelta | None = None
-    """How long refresh tokens that come of one sign-in are good in all, from one hour to three years;
-    what the settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+    """The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; as the
+    settings of lifetimes say when omitted or longer than those. At most 9.4608e+07s, 0s, or at
+    least 3600s.
     """
 
 
@@ -405,20 +406,21 @@ class AppOIDCConfigOutput(Model):
     the instance's signs.
     """
     access_token_lifetime: timedelta | None = None
-    """How long access tokens are good, from one minute to 12 hours; what the settings of lifetimes say
-    when omitted. At least 0s, at most 43200s.
+    """The lifetime of access tokens, from one minute to 12 hours; as the settings of lifetimes say
+    when omitted or longer than those. At most 43200s, 0s, or at least 60s.
     """
     id_token_lifetime: timedelta | None = None
-    """How long ID tokens are good, from one minute to 12 hours; what the settings of lifetimes say
-    when omitted. At least 0s, at most 43200s.
+    """The lifetime of ID tokens, from one minute to 12 hours; as the settings of lifetimes say when
+    omitted or longer than those. At most 43200s, 0s, or at least 60s.
     """
     refresh_token_idle_lifetime: timedelta | None = None
-    """How long a refresh token is good while it is not used, from one hour to a year; what the
-    settings of lifetimes say when omitted. At least 0s, at most 3.1536e+07s.
+    """The idle lifetime of a refresh token, from one hour to a year; as the settings of lifetimes say
+    when omitted or longer than those. At most 3.1536e+07s, 0s, or at least 3600s.
     """
     refresh_token_lifetime: timedelta | None = None
-    """How long refresh tokens that come of one sign-in are good in all, from one hour to three years;
-    what the settings of lifetimes say when omitted. At least 0s, at most 9.4608e+07s.
+    """The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; as the
+    settings of lifetimes say when omitted or longer than those. At most 9.4608e+07s, 0s, or at
+    least 3600s.
     """
 
 
@@ -478,20 +480,20 @@ class AppPatchOIDCConfig(Model):
     eleven, the instance's signs.
     """
     access_token_lifetime: timedelta | None = None
-    """How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say.
-    At least 0s, at most 43200s.
+    """The lifetime of access tokens, from one minute to 12 hours; zero, or longer than the settings:
+    as the settings say. At most 43200s, 0s, or at least 60s.
     """
     id_token_lifetime: timedelta | None = None
-    """How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say. At
-    least 0s, at most 43200s.
+    """The lifetime of ID tokens, from one minute to 12 hours; zero, or longer than the settings: as
+    the settings say. At most 43200s, 0s, or at least 60s.
     """
     refresh_token_idle_lifetime: timedelta | None = None
-    """How long a refresh token is good while it is not used, from one hour to a year; no seconds: what
-    the settings say. At least 0s, at most 3.1536e+07s.
+    """The idle lifetime of a refresh token, from one hour to a year; zero, or longer than the
+    settings: as the settings say. At most 3.1536e+07s, 0s, or at least 3600s.
     """
     refresh_token_lifetime: timedelta | None = None
-    """How long refresh tokens that come of one sign-in are good in all, from one hour to three years;
-    no seconds: what the settings say. At least 0s, at most 9.4608e+07s.
+    """The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; zero,
+    or longer than the settings: as the settings say. At most 9.4608e+07s, 0s, or at least 3600s.
     """
 
 
@@ -2511,8 +2513,8 @@ class GetMessage(Model):
     creation_date: datetime
     """When it was queued."""
     expiration_date: datetime | None = None
-    """When the code in it is good no more, and it is not sent any more; absent when it has none that
-    ends before its link does.
+    """When the code in it expires, after which it is not sent; absent when it has none that ends
+    before its link does.
     """
 
 
@@ -4007,7 +4009,7 @@ class MessageDeadReason(OpenEnum):
     UNSPECIFIED = "MESSAGE_DEAD_REASON_UNSPECIFIED"
     #: It had all attempts that the server makes.
     ATTEMPTS = "MESSAGE_DEAD_REASON_ATTEMPTS"
-    #: The code in it was good no more.
+    #: The code in it had expired.
     EXPIRED = "MESSAGE_DEAD_REASON_EXPIRED"
     #: The provider refused it for good: there is no such recipient, for example.
     REFUSED = "MESSAGE_DEAD_REASON_REFUSED"
@@ -5946,15 +5948,17 @@ class ResolvedLifetimeSettings(Model):
     """ResolvedLifetimeSettings are the lifetimes as they apply in a context."""
 
     access_token_lifetime: ResolvedDuration
-    """How long access tokens are good."""
+    """The lifetime of access tokens."""
     id_token_lifetime: ResolvedDuration
-    """How long ID tokens are good."""
+    """The lifetime of ID tokens."""
     refresh_token_idle_lifetime: ResolvedDuration
-    """How long a refresh token is good while it is not used."""
+    """The idle lifetime of a refresh token."""
     refresh_token_lifetime: ResolvedDuration
-    """How long refresh tokens that come of one sign-in are good in all."""
+    """The absolute lifetime of the refresh tokens of one sign-in."""
     session_idle_lifetime: ResolvedDuration
     """How long a sign-in counts while the browser does not use it."""
+    session_lifetime: ResolvedDuration
+    """How long a sign-in counts in all."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -6843,7 +6847,9 @@ class SetApplicationSettings(Model):
 
     roles_need_trust: BoolSetting | None = None
     """Whether the roles that people hold in the organization of an application are for trusted
-    applications only (TrustApp): others act without any, whatever their users say.
+    applications only (TrustApp): others act without any, whatever their users say. Contexts tighten
+    and never loosen: true of the system or an instance counts in all of its organizations, and
+    false below it is refused.
     """
 
 
@@ -6972,24 +6978,30 @@ class SetLifetimeSettings(Model):
     """SetLifetimeSettings sets the lifetimes that are present."""
 
     access_token_lifetime: timedelta | None = None
-    """How long access tokens are good, from one minute to 12 hours, which it is by default. At least
-    0s, at most 43200s.
+    """The lifetime of access tokens, from one minute to 12 hours; 12 hours by default. At most 43200s,
+    0s, or at least 60s.
     """
     id_token_lifetime: timedelta | None = None
-    """How long ID tokens are good, from one minute to 12 hours, which it is by default. At least 0s,
-    at most 43200s.
+    """The lifetime of ID tokens, from one minute to 12 hours; 12 hours by default. At most 43200s, 0s,
+    or at least 60s.
     """
     refresh_token_idle_lifetime: timedelta | None = None
-    """How long a refresh token is good while it is not used, from one hour to a year; 30 days by
-    default. At least 0s, at most 3.1536e+07s.
+    """The idle lifetime of a refresh token, from one hour to a year; 30 days by default. At most
+    3.1536e+07s, 0s, or at least 3600s.
     """
     refresh_token_lifetime: timedelta | None = None
-    """How long refresh tokens that come of one sign-in are good in all, from one hour to three years;
-    90 days by default. At least 0s, at most 9.4608e+07s.
+    """The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; 90
+    days by default. At most 9.4608e+07s, 0s, or at least 3600s.
     """
     session_idle_lifetime: timedelta | None = None
-    """How long a sign-in counts while the browser does not use it, from five minutes to ten days,
-    after which it ends in any case; 24 hours by default. At least 0s, at most 864000s.
+    """How long a sign-in counts while the browser does not use it, from five minutes to ten days; 24
+    hours by default. At most 864000s, 0s, or at least 300s.
+    """
+    session_lifetime: timedelta | None = None
+    """How long a sign-in counts in all, from when the user last proved who they are by a password or
+    at an identity provider, from five minutes to 90 days; ten days by default. It is asked at each
+    use, so a new one counts for the sign-ins that there are, too. At most 7.776e+06s, 0s, or at
+    least 300s.
     """
 
 
@@ -8000,6 +8012,16 @@ class TrustAppReply(Model):
 
     details: Details
     """Sequence and date of the change."""
+
+
+@dataclass(kw_only=True, slots=True)
+class TrustAppRequest(Model):
+    """TrustAppRequest is the request of TrustApp."""
+
+    organization_only: bool | None = None
+    """Whether it is trusted within its organization only. Of one that is trusted in the instance this
+    is refused: DistrustApp takes that back.
+    """
 
 
 @dataclass(kw_only=True, slots=True)
@@ -9025,6 +9047,7 @@ __all__ = [
     "TransferUserGrant",
     "TransferUserMetadata",
     "TrustAppReply",
+    "TrustAppRequest",
     "TwilioConfig",
     "TwilioConfigOutput",
     "UnlockUserReply",

@@ -702,17 +702,17 @@ type OIDCConfig struct {
 	// When no application of the instance asked for the algorithm before, its key is
 	// published first: until ten minutes later, or eleven, the instance's signs.
 	IdTokenSignedResponseAlg v3alpha.SignatureAlgorithm `protobuf:"varint,17,opt,name=id_token_signed_response_alg,json=idTokenSignedResponseAlg,proto3,enum=writ.object.v3alpha.SignatureAlgorithm" json:"id_token_signed_response_alg,omitempty"`
-	// How long access tokens are good, from one minute to 12 hours; what the settings
-	// of lifetimes say when omitted.
+	// The lifetime of access tokens, from one minute to 12 hours; as the settings
+	// of lifetimes say when omitted or longer than those.
 	AccessTokenLifetime *durationpb.Duration `protobuf:"bytes,30,opt,name=access_token_lifetime,json=accessTokenLifetime,proto3" json:"access_token_lifetime,omitempty"`
-	// How long ID tokens are good, from one minute to 12 hours; what the settings
-	// of lifetimes say when omitted.
+	// The lifetime of ID tokens, from one minute to 12 hours; as the settings
+	// of lifetimes say when omitted or longer than those.
 	IdTokenLifetime *durationpb.Duration `protobuf:"bytes,31,opt,name=id_token_lifetime,json=idTokenLifetime,proto3" json:"id_token_lifetime,omitempty"`
-	// How long a refresh token is good while it is not used, from one hour to a year; what the settings
-	// of lifetimes say when omitted.
+	// The idle lifetime of a refresh token, from one hour to a year; as the settings
+	// of lifetimes say when omitted or longer than those.
 	RefreshTokenIdleLifetime *durationpb.Duration `protobuf:"bytes,32,opt,name=refresh_token_idle_lifetime,json=refreshTokenIdleLifetime,proto3" json:"refresh_token_idle_lifetime,omitempty"`
-	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; what the settings
-	// of lifetimes say when omitted.
+	// The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; as the settings
+	// of lifetimes say when omitted or longer than those.
 	RefreshTokenLifetime *durationpb.Duration `protobuf:"bytes,33,opt,name=refresh_token_lifetime,json=refreshTokenLifetime,proto3" json:"refresh_token_lifetime,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -929,13 +929,13 @@ type PatchOIDCConfig struct {
 	// is that of the instance. A key that is new to the instance is published first: until
 	// ten minutes later, or eleven, the instance's signs.
 	IdTokenSignedResponseAlg *v3alpha.SignatureAlgorithm `protobuf:"varint,17,opt,name=id_token_signed_response_alg,json=idTokenSignedResponseAlg,proto3,enum=writ.object.v3alpha.SignatureAlgorithm,oneof" json:"id_token_signed_response_alg,omitempty"`
-	// How long access tokens are good, from one minute to 12 hours; no seconds: what the settings say.
+	// The lifetime of access tokens, from one minute to 12 hours; zero, or longer than the settings: as the settings say.
 	AccessTokenLifetime *durationpb.Duration `protobuf:"bytes,30,opt,name=access_token_lifetime,json=accessTokenLifetime,proto3" json:"access_token_lifetime,omitempty"`
-	// How long ID tokens are good, from one minute to 12 hours; no seconds: what the settings say.
+	// The lifetime of ID tokens, from one minute to 12 hours; zero, or longer than the settings: as the settings say.
 	IdTokenLifetime *durationpb.Duration `protobuf:"bytes,31,opt,name=id_token_lifetime,json=idTokenLifetime,proto3" json:"id_token_lifetime,omitempty"`
-	// How long a refresh token is good while it is not used, from one hour to a year; no seconds: what the settings say.
+	// The idle lifetime of a refresh token, from one hour to a year; zero, or longer than the settings: as the settings say.
 	RefreshTokenIdleLifetime *durationpb.Duration `protobuf:"bytes,32,opt,name=refresh_token_idle_lifetime,json=refreshTokenIdleLifetime,proto3" json:"refresh_token_idle_lifetime,omitempty"`
-	// How long refresh tokens that come of one sign-in are good in all, from one hour to three years; no seconds: what the settings say.
+	// The absolute lifetime of the refresh tokens of one sign-in, from one hour to three years; zero, or longer than the settings: as the settings say.
 	RefreshTokenLifetime *durationpb.Duration `protobuf:"bytes,33,opt,name=refresh_token_lifetime,json=refreshTokenLifetime,proto3" json:"refresh_token_lifetime,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -2704,7 +2704,8 @@ type TrustAppRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID of the application.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Whether it is trusted within its organization only.
+	// Whether it is trusted within its organization only. Of one that is trusted in the instance
+	// this is refused: DistrustApp takes that back.
 	OrganizationOnly bool `protobuf:"varint,2,opt,name=organization_only,json=organizationOnly,proto3" json:"organization_only,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache

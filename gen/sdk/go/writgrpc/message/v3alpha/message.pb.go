@@ -142,7 +142,7 @@ const (
 	MessageDeadReason_MESSAGE_DEAD_REASON_UNSPECIFIED MessageDeadReason = 0
 	// It had all attempts that the server makes.
 	MessageDeadReason_MESSAGE_DEAD_REASON_ATTEMPTS MessageDeadReason = 1
-	// The code in it was good no more.
+	// The code in it had expired.
 	MessageDeadReason_MESSAGE_DEAD_REASON_EXPIRED MessageDeadReason = 2
 	// The provider refused it for good: there is no such recipient, for example.
 	MessageDeadReason_MESSAGE_DEAD_REASON_REFUSED MessageDeadReason = 3
@@ -264,7 +264,7 @@ type GetMessage struct {
 	Attempts uint32 `protobuf:"varint,9,opt,name=attempts,proto3" json:"attempts,omitempty"`
 	// When it was queued.
 	CreationDate *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=creation_date,json=creationDate,proto3" json:"creation_date,omitempty"`
-	// When the code in it is good no more, and it is not sent any more; absent when it has none
+	// When the code in it expires, after which it is not sent; absent when it has none
 	// that ends before its link does.
 	ExpirationDate *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=expiration_date,json=expirationDate,proto3" json:"expiration_date,omitempty"`
 	unknownFields  protoimpl.UnknownFields

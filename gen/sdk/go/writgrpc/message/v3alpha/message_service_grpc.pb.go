@@ -34,7 +34,7 @@ const (
 // again. What they say, and the codes in them, are never shown.
 //
 // A message is tried until the provider of the user's organization takes it, in ever longer
-// intervals, while the code in it is good. It may arrive twice; the Message-ID of an e-mail
+// intervals, while the code in it is valid. It may arrive twice; the Message-ID of an e-mail
 // and the webhook-id of a call are the same at each attempt.
 type ServiceMessagesClient interface {
 	// Searches the messages to users that the caller may see. The filters of the list combine
@@ -44,7 +44,7 @@ type ServiceMessagesClient interface {
 	// Reads one message, with what came of each attempt.
 	GetMessage(ctx context.Context, in *GetMessageRequest, opts ...grpc.CallOption) (*GetMessageResponse, error)
 	// Sends a dead message again, through the provider that is active now. One with a code that
-	// is good no more is refused, and so is one that is sent or pending.
+	// has expired is refused, and so is one that is sent or pending.
 	ReplayMessage(ctx context.Context, in *ReplayMessageRequest, opts ...grpc.CallOption) (*ReplayMessageResponse, error)
 }
 
@@ -94,7 +94,7 @@ func (c *serviceMessagesClient) ReplayMessage(ctx context.Context, in *ReplayMes
 // again. What they say, and the codes in them, are never shown.
 //
 // A message is tried until the provider of the user's organization takes it, in ever longer
-// intervals, while the code in it is good. It may arrive twice; the Message-ID of an e-mail
+// intervals, while the code in it is valid. It may arrive twice; the Message-ID of an e-mail
 // and the webhook-id of a call are the same at each attempt.
 type ServiceMessagesServer interface {
 	// Searches the messages to users that the caller may see. The filters of the list combine
@@ -104,7 +104,7 @@ type ServiceMessagesServer interface {
 	// Reads one message, with what came of each attempt.
 	GetMessage(context.Context, *GetMessageRequest) (*GetMessageResponse, error)
 	// Sends a dead message again, through the provider that is active now. One with a code that
-	// is good no more is refused, and so is one that is sent or pending.
+	// has expired is refused, and so is one that is sent or pending.
 	ReplayMessage(context.Context, *ReplayMessageRequest) (*ReplayMessageResponse, error)
 	mustEmbedUnimplementedServiceMessagesServer()
 }

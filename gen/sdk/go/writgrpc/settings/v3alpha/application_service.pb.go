@@ -27,6 +27,8 @@ type SetApplicationSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether the roles that people hold in the organization of an application are for trusted
 	// applications only (TrustApp): others act without any, whatever their users say.
+	// Contexts tighten and never loosen: true of the system or an instance counts in all of its
+	// organizations, and false below it is refused.
 	RolesNeedTrust *BoolSetting `protobuf:"bytes,1,opt,name=roles_need_trust,json=rolesNeedTrust,proto3,oneof" json:"roles_need_trust,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

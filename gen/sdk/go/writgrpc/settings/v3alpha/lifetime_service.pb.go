@@ -26,21 +26,25 @@ const (
 // SetLifetimeSettings sets the lifetimes that are present.
 type SetLifetimeSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How long access tokens are good, from one minute to 12 hours, which it is by default.
+	// The lifetime of access tokens, from one minute to 12 hours; 12 hours by default.
 	AccessTokenLifetime *durationpb.Duration `protobuf:"bytes,1,opt,name=access_token_lifetime,json=accessTokenLifetime,proto3" json:"access_token_lifetime,omitempty"`
-	// How long ID tokens are good, from one minute to 12 hours, which it is by default.
+	// The lifetime of ID tokens, from one minute to 12 hours; 12 hours by default.
 	IdTokenLifetime *durationpb.Duration `protobuf:"bytes,2,opt,name=id_token_lifetime,json=idTokenLifetime,proto3" json:"id_token_lifetime,omitempty"`
-	// How long a refresh token is good while it is not used, from one hour to a year; 30 days
+	// The idle lifetime of a refresh token, from one hour to a year; 30 days
 	// by default.
 	RefreshTokenIdleLifetime *durationpb.Duration `protobuf:"bytes,3,opt,name=refresh_token_idle_lifetime,json=refreshTokenIdleLifetime,proto3" json:"refresh_token_idle_lifetime,omitempty"`
-	// How long refresh tokens that come of one sign-in are good in all, from one hour to three
+	// The absolute lifetime of the refresh tokens of one sign-in, from one hour to three
 	// years; 90 days by default.
 	RefreshTokenLifetime *durationpb.Duration `protobuf:"bytes,4,opt,name=refresh_token_lifetime,json=refreshTokenLifetime,proto3" json:"refresh_token_lifetime,omitempty"`
 	// How long a sign-in counts while the browser does not use it, from five minutes to ten
-	// days, after which it ends in any case; 24 hours by default.
+	// days; 24 hours by default.
 	SessionIdleLifetime *durationpb.Duration `protobuf:"bytes,5,opt,name=session_idle_lifetime,json=sessionIdleLifetime,proto3" json:"session_idle_lifetime,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// How long a sign-in counts in all, from when the user last proved who they are by a password
+	// or at an identity provider, from five minutes to 90 days; ten days by default. It is asked at
+	// each use, so a new one counts for the sign-ins that there are, too.
+	SessionLifetime *durationpb.Duration `protobuf:"bytes,6,opt,name=session_lifetime,json=sessionLifetime,proto3" json:"session_lifetime,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *SetLifetimeSettings) Reset() {
@@ -108,6 +112,13 @@ func (x *SetLifetimeSettings) GetSessionIdleLifetime() *durationpb.Duration {
 	return nil
 }
 
+func (x *SetLifetimeSettings) GetSessionLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.SessionLifetime
+	}
+	return nil
+}
+
 // ResolvedDuration is a time and where it comes from.
 type ResolvedDuration struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -166,18 +177,20 @@ func (x *ResolvedDuration) GetOwner() *v3alpha.Owner {
 // ResolvedLifetimeSettings are the lifetimes as they apply in a context.
 type ResolvedLifetimeSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How long access tokens are good.
+	// The lifetime of access tokens.
 	AccessTokenLifetime *ResolvedDuration `protobuf:"bytes,1,opt,name=access_token_lifetime,json=accessTokenLifetime,proto3" json:"access_token_lifetime,omitempty"`
-	// How long ID tokens are good.
+	// The lifetime of ID tokens.
 	IdTokenLifetime *ResolvedDuration `protobuf:"bytes,2,opt,name=id_token_lifetime,json=idTokenLifetime,proto3" json:"id_token_lifetime,omitempty"`
-	// How long a refresh token is good while it is not used.
+	// The idle lifetime of a refresh token.
 	RefreshTokenIdleLifetime *ResolvedDuration `protobuf:"bytes,3,opt,name=refresh_token_idle_lifetime,json=refreshTokenIdleLifetime,proto3" json:"refresh_token_idle_lifetime,omitempty"`
-	// How long refresh tokens that come of one sign-in are good in all.
+	// The absolute lifetime of the refresh tokens of one sign-in.
 	RefreshTokenLifetime *ResolvedDuration `protobuf:"bytes,4,opt,name=refresh_token_lifetime,json=refreshTokenLifetime,proto3" json:"refresh_token_lifetime,omitempty"`
 	// How long a sign-in counts while the browser does not use it.
 	SessionIdleLifetime *ResolvedDuration `protobuf:"bytes,5,opt,name=session_idle_lifetime,json=sessionIdleLifetime,proto3" json:"session_idle_lifetime,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// How long a sign-in counts in all.
+	SessionLifetime *ResolvedDuration `protobuf:"bytes,6,opt,name=session_lifetime,json=sessionLifetime,proto3" json:"session_lifetime,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ResolvedLifetimeSettings) Reset() {
@@ -241,6 +254,13 @@ func (x *ResolvedLifetimeSettings) GetRefreshTokenLifetime() *ResolvedDuration {
 func (x *ResolvedLifetimeSettings) GetSessionIdleLifetime() *ResolvedDuration {
 	if x != nil {
 		return x.SessionIdleLifetime
+	}
+	return nil
+}
+
+func (x *ResolvedLifetimeSettings) GetSessionLifetime() *ResolvedDuration {
+	if x != nil {
+		return x.SessionLifetime
 	}
 	return nil
 }
@@ -451,22 +471,24 @@ var File_writ_settings_v3alpha_lifetime_service_proto protoreflect.FileDescripto
 
 const file_writ_settings_v3alpha_lifetime_service_proto_rawDesc = "" +
 	"\n" +
-	",writ/settings/v3alpha/lifetime_service.proto\x12\x15writ.settings.v3alpha\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\"\xa5\x03\n" +
+	",writ/settings/v3alpha/lifetime_service.proto\x12\x15writ.settings.v3alpha\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\"\xeb\x03\n" +
 	"\x13SetLifetimeSettings\x12M\n" +
 	"\x15access_token_lifetime\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x13accessTokenLifetime\x12E\n" +
 	"\x11id_token_lifetime\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x0fidTokenLifetime\x12X\n" +
 	"\x1brefresh_token_idle_lifetime\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x18refreshTokenIdleLifetime\x12O\n" +
 	"\x16refresh_token_lifetime\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x14refreshTokenLifetime\x12M\n" +
-	"\x15session_idle_lifetime\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x13sessionIdleLifetime\"u\n" +
+	"\x15session_idle_lifetime\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x13sessionIdleLifetime\x12D\n" +
+	"\x10session_lifetime\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x0fsessionLifetime\"u\n" +
 	"\x10ResolvedDuration\x12/\n" +
 	"\x05value\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05value\x120\n" +
-	"\x05owner\x18\x02 \x01(\v2\x1a.writ.object.v3alpha.OwnerR\x05owner\"\xf0\x03\n" +
+	"\x05owner\x18\x02 \x01(\v2\x1a.writ.object.v3alpha.OwnerR\x05owner\"\xc4\x04\n" +
 	"\x18ResolvedLifetimeSettings\x12[\n" +
 	"\x15access_token_lifetime\x18\x01 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationR\x13accessTokenLifetime\x12S\n" +
 	"\x11id_token_lifetime\x18\x02 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationR\x0fidTokenLifetime\x12f\n" +
 	"\x1brefresh_token_idle_lifetime\x18\x03 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationR\x18refreshTokenIdleLifetime\x12]\n" +
 	"\x16refresh_token_lifetime\x18\x04 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationR\x14refreshTokenLifetime\x12[\n" +
-	"\x15session_idle_lifetime\x18\x05 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationR\x13sessionIdleLifetime\"\x94\x01\n" +
+	"\x15session_idle_lifetime\x18\x05 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationR\x13sessionIdleLifetime\x12R\n" +
+	"\x10session_lifetime\x18\x06 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationR\x0fsessionLifetime\"\x94\x01\n" +
 	"\x13SetLifetimesRequest\x125\n" +
 	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\x12F\n" +
 	"\bsettings\x18\x02 \x01(\v2*.writ.settings.v3alpha.SetLifetimeSettingsR\bsettings\"U\n" +
@@ -513,28 +535,30 @@ var file_writ_settings_v3alpha_lifetime_service_proto_depIdxs = []int32{
 	7,  // 2: writ.settings.v3alpha.SetLifetimeSettings.refresh_token_idle_lifetime:type_name -> google.protobuf.Duration
 	7,  // 3: writ.settings.v3alpha.SetLifetimeSettings.refresh_token_lifetime:type_name -> google.protobuf.Duration
 	7,  // 4: writ.settings.v3alpha.SetLifetimeSettings.session_idle_lifetime:type_name -> google.protobuf.Duration
-	7,  // 5: writ.settings.v3alpha.ResolvedDuration.value:type_name -> google.protobuf.Duration
-	8,  // 6: writ.settings.v3alpha.ResolvedDuration.owner:type_name -> writ.object.v3alpha.Owner
-	1,  // 7: writ.settings.v3alpha.ResolvedLifetimeSettings.access_token_lifetime:type_name -> writ.settings.v3alpha.ResolvedDuration
-	1,  // 8: writ.settings.v3alpha.ResolvedLifetimeSettings.id_token_lifetime:type_name -> writ.settings.v3alpha.ResolvedDuration
-	1,  // 9: writ.settings.v3alpha.ResolvedLifetimeSettings.refresh_token_idle_lifetime:type_name -> writ.settings.v3alpha.ResolvedDuration
-	1,  // 10: writ.settings.v3alpha.ResolvedLifetimeSettings.refresh_token_lifetime:type_name -> writ.settings.v3alpha.ResolvedDuration
-	1,  // 11: writ.settings.v3alpha.ResolvedLifetimeSettings.session_idle_lifetime:type_name -> writ.settings.v3alpha.ResolvedDuration
-	9,  // 12: writ.settings.v3alpha.SetLifetimesRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
-	0,  // 13: writ.settings.v3alpha.SetLifetimesRequest.settings:type_name -> writ.settings.v3alpha.SetLifetimeSettings
-	10, // 14: writ.settings.v3alpha.SetLifetimesResponse.details:type_name -> writ.object.v3alpha.SettingDetails
-	9,  // 15: writ.settings.v3alpha.ResolveLifetimesRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
-	10, // 16: writ.settings.v3alpha.ResolveLifetimesResponse.details:type_name -> writ.object.v3alpha.SettingDetails
-	2,  // 17: writ.settings.v3alpha.ResolveLifetimesResponse.settings:type_name -> writ.settings.v3alpha.ResolvedLifetimeSettings
-	3,  // 18: writ.settings.v3alpha.ServiceLifetimeSettings.SetLifetimes:input_type -> writ.settings.v3alpha.SetLifetimesRequest
-	5,  // 19: writ.settings.v3alpha.ServiceLifetimeSettings.ResolveLifetimes:input_type -> writ.settings.v3alpha.ResolveLifetimesRequest
-	4,  // 20: writ.settings.v3alpha.ServiceLifetimeSettings.SetLifetimes:output_type -> writ.settings.v3alpha.SetLifetimesResponse
-	6,  // 21: writ.settings.v3alpha.ServiceLifetimeSettings.ResolveLifetimes:output_type -> writ.settings.v3alpha.ResolveLifetimesResponse
-	20, // [20:22] is the sub-list for method output_type
-	18, // [18:20] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	7,  // 5: writ.settings.v3alpha.SetLifetimeSettings.session_lifetime:type_name -> google.protobuf.Duration
+	7,  // 6: writ.settings.v3alpha.ResolvedDuration.value:type_name -> google.protobuf.Duration
+	8,  // 7: writ.settings.v3alpha.ResolvedDuration.owner:type_name -> writ.object.v3alpha.Owner
+	1,  // 8: writ.settings.v3alpha.ResolvedLifetimeSettings.access_token_lifetime:type_name -> writ.settings.v3alpha.ResolvedDuration
+	1,  // 9: writ.settings.v3alpha.ResolvedLifetimeSettings.id_token_lifetime:type_name -> writ.settings.v3alpha.ResolvedDuration
+	1,  // 10: writ.settings.v3alpha.ResolvedLifetimeSettings.refresh_token_idle_lifetime:type_name -> writ.settings.v3alpha.ResolvedDuration
+	1,  // 11: writ.settings.v3alpha.ResolvedLifetimeSettings.refresh_token_lifetime:type_name -> writ.settings.v3alpha.ResolvedDuration
+	1,  // 12: writ.settings.v3alpha.ResolvedLifetimeSettings.session_idle_lifetime:type_name -> writ.settings.v3alpha.ResolvedDuration
+	1,  // 13: writ.settings.v3alpha.ResolvedLifetimeSettings.session_lifetime:type_name -> writ.settings.v3alpha.ResolvedDuration
+	9,  // 14: writ.settings.v3alpha.SetLifetimesRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
+	0,  // 15: writ.settings.v3alpha.SetLifetimesRequest.settings:type_name -> writ.settings.v3alpha.SetLifetimeSettings
+	10, // 16: writ.settings.v3alpha.SetLifetimesResponse.details:type_name -> writ.object.v3alpha.SettingDetails
+	9,  // 17: writ.settings.v3alpha.ResolveLifetimesRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
+	10, // 18: writ.settings.v3alpha.ResolveLifetimesResponse.details:type_name -> writ.object.v3alpha.SettingDetails
+	2,  // 19: writ.settings.v3alpha.ResolveLifetimesResponse.settings:type_name -> writ.settings.v3alpha.ResolvedLifetimeSettings
+	3,  // 20: writ.settings.v3alpha.ServiceLifetimeSettings.SetLifetimes:input_type -> writ.settings.v3alpha.SetLifetimesRequest
+	5,  // 21: writ.settings.v3alpha.ServiceLifetimeSettings.ResolveLifetimes:input_type -> writ.settings.v3alpha.ResolveLifetimesRequest
+	4,  // 22: writ.settings.v3alpha.ServiceLifetimeSettings.SetLifetimes:output_type -> writ.settings.v3alpha.SetLifetimesResponse
+	6,  // 23: writ.settings.v3alpha.ServiceLifetimeSettings.ResolveLifetimes:output_type -> writ.settings.v3alpha.ResolveLifetimesResponse
+	22, // [22:24] is the sub-list for method output_type
+	20, // [20:22] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_writ_settings_v3alpha_lifetime_service_proto_init() }

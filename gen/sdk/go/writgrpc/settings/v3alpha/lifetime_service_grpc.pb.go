@@ -27,12 +27,16 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ServiceLifetimeSettings sets and resolves how long tokens and sign-ins are good. Tokens
+// ServiceLifetimeSettings sets and resolves the lifetimes of tokens and sign-ins. Tokens
 // go by the organization of the application or service user they are for, sign-ins by that of the user.
-// An application may say its own for its tokens. What was issued before keeps its end.
+// An application may say its own for its tokens. Nobody lengthens what a context above says: of
+// the system, the instance, the organization and the application the shortest that is said counts, and
+// the default where none says anything. Tokens that were issued before keep their end; a sign-in goes by what
+// is said when it is used.
 type ServiceLifetimeSettingsClient interface {
 	// Sets the lifetimes that are present; one of no seconds takes the context's own word
-	// back, so that the parent's counts again.
+	// back, so that the parent's counts again. One that is longer than a context above says is refused;
+	// what becomes longer because that is shortened later gives way.
 	SetLifetimes(ctx context.Context, in *SetLifetimesRequest, opts ...grpc.CallOption) (*SetLifetimesResponse, error)
 	// Reads the lifetimes as they apply in a context, and where they come from.
 	ResolveLifetimes(ctx context.Context, in *ResolveLifetimesRequest, opts ...grpc.CallOption) (*ResolveLifetimesResponse, error)
@@ -70,12 +74,16 @@ func (c *serviceLifetimeSettingsClient) ResolveLifetimes(ctx context.Context, in
 // All implementations must embed UnimplementedServiceLifetimeSettingsServer
 // for forward compatibility.
 //
-// ServiceLifetimeSettings sets and resolves how long tokens and sign-ins are good. Tokens
+// ServiceLifetimeSettings sets and resolves the lifetimes of tokens and sign-ins. Tokens
 // go by the organization of the application or service user they are for, sign-ins by that of the user.
-// An application may say its own for its tokens. What was issued before keeps its end.
+// An application may say its own for its tokens. Nobody lengthens what a context above says: of
+// the system, the instance, the organization and the application the shortest that is said counts, and
+// the default where none says anything. Tokens that were issued before keep their end; a sign-in goes by what
+// is said when it is used.
 type ServiceLifetimeSettingsServer interface {
 	// Sets the lifetimes that are present; one of no seconds takes the context's own word
-	// back, so that the parent's counts again.
+	// back, so that the parent's counts again. One that is longer than a context above says is refused;
+	// what becomes longer because that is shortened later gives way.
 	SetLifetimes(context.Context, *SetLifetimesRequest) (*SetLifetimesResponse, error)
 	// Reads the lifetimes as they apply in a context, and where they come from.
 	ResolveLifetimes(context.Context, *ResolveLifetimesRequest) (*ResolveLifetimesResponse, error)

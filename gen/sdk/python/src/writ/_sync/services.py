@@ -358,6 +358,7 @@ from ..types import (
     TransferFile,
     TransferOperation,
     TrustAppReply,
+    TrustAppRequest,
     UnlockUserReply,
     User,
     UserFieldName,
@@ -917,13 +918,7 @@ class AppsService:
             options=call,
         )
 
-    def trust_app(
-        self,
-        id: str,
-        *,
-        organization_only: bool | None = None,
-        **call: Unpack[CallOptions],
-    ) -> TrustAppReply:
+    def trust_app(self, id: str, request: TrustAppRequest, **call: Unpack[CallOptions]) -> TrustAppReply:
         """Trusts an application with the rights of those who sign in to it.
 
         Tokens of one that is not trusted act at this API only for users who have said yes to it, on
@@ -935,15 +930,13 @@ class AppsService:
 
         Needs the permission org.app.trust where the object is. Answers only where the feature
         multitenancy_resources_api is on.
-
-        organization_only: Whether it is trusted within its organization only.
         """
         return self._core.call(
             TrustAppReply,
             "POST",
             "/resources/v3alpha/apps/{id}/_trust",
             (id,),
-            query={"organizationOnly": organization_only},
+            body=request,
             options=call,
         )
 
@@ -3836,7 +3829,7 @@ class MessagesService:
     and the codes in them, are never shown.
 
     A message is tried until the provider of the user's organization takes it, in ever longer
-    intervals, while the code in it is good. It may arrive twice; the Message-ID of an e-mail and
+    intervals, while the code in it is valid. It may arrive twice; the Message-ID of an e-mail and
     the webhook-id of a call are the same at each attempt.
     """
 
@@ -3903,7 +3896,7 @@ class MessagesService:
     def replay_message(self, id: str, **call: Unpack[CallOptions]) -> ReplayMessageReply:
         """Sends a dead message again, through the provider that is active now.
 
-        One with a code that is good no more is refused, and so is one that is sent or pending.
+        One with a code that has expired is refused, and so is one that is sent or pending.
 
         Needs the permission message.write where the object is. Answers only where the feature
         multitenancy_resources_api is on.
@@ -4696,9 +4689,12 @@ class ApplicationSettingsService:
 
 
 class LifetimeSettingsService:
-    """Sets and resolves how long tokens and sign-ins are good. Tokens go by the organization of the
+    """Sets and resolves the lifetimes of tokens and sign-ins. Tokens go by the organization of the
     application or service user they are for, sign-ins by that of the user. An application may say
-    its own for its tokens. What was issued before keeps its end.
+    its own for its tokens. Nobody lengthens what a context above says: of the system, the instance,
+    the organization and the application the shortest that is said counts, and the default where
+    none says anything. Tokens that were issued before keep their end; a sign-in goes by what is
+    said when it is used.
     """
 
     def __init__(self, core: Core) -> None:
@@ -4717,6 +4713,9 @@ class LifetimeSettingsService:
     ) -> SetLifetimesReply:
         """Sets the lifetimes that are present; one of no seconds takes the context's own word back, so
         that the parent's counts again.
+
+        One that is longer than a context above says is refused; what becomes longer because that is
+        shortened later gives way.
 
         Needs the permission lifetime.write. Answers only where the feature multitenancy_settings is
         on.
@@ -6112,7 +6111,7 @@ class AdministrationService:
     "Authentication", 4). Members of requests are named in snake_case; lowerCamelCase is taken too.
     Answers and files are in lowerCamelCase, as those of the resource API. An instance has one
     export or import at a time on a node; another one is told by Retry-After when to come again.
-    What is sent and read has to keep a rate: a MiB in 30 seconds.
+    Requests and answers have to move at a rate: a MiB in 30 seconds.
     """
 
     def __init__(self, core: Core) -> None:
