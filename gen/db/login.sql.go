@@ -394,6 +394,35 @@ func (q *Queries) MoveMessages(ctx context.Context, db DBTX, arg MoveMessagesPar
 	return err
 }
 
+const nameIsSomebodys = `-- name: NameIsSomebodys :one
+WITH names AS (
+    SELECT $2::text AS name
+    UNION ALL
+    SELECT $2 || '@' || d.domain FROM domains d WHERE d.instance_id = $1 AND d.org_id = $3::text AND d.is_verified
+)
+SELECT EXISTS (
+    SELECT FROM names CROSS JOIN LATERAL (
+        (SELECT n.id FROM users n WHERE n.instance_id = $1 AND n.username_folded = names.name LIMIT 1)
+        UNION ALL
+        (SELECT n.id FROM users n WHERE n.instance_id = $1 AND n.email_folded = names.name AND n.is_email_verified LIMIT 1)
+    ) has)::bool
+`
+
+type NameIsSomebodysParams struct {
+	InstanceID     string `db:"instance_id"`
+	UsernameFolded string `db:"username_folded"`
+	OrgID          string `db:"org_id"`
+}
+
+// Whether somebody has a name that a new user of an organization would be meant by: the username,
+// wherever it is one, or a login name that it makes there.
+func (q *Queries) NameIsSomebodys(ctx context.Context, db DBTX, arg NameIsSomebodysParams) (bool, error) {
+	row := db.QueryRow(ctx, nameIsSomebodys, arg.InstanceID, arg.UsernameFolded, arg.OrgID)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const nextGeneration = `-- name: NextGeneration :exec
 UPDATE users SET generation = generation + 1 WHERE instance_id = $1 AND id = $2
 `

@@ -286,27 +286,30 @@ func (q *Queries) GrantSubjects(ctx context.Context, db DBTX, arg GrantSubjectsP
 
 const grantUsedBefore = `-- name: GrantUsedBefore :one
 SELECT EXISTS (SELECT FROM oauth_grants g WHERE g.instance_id = $1 AND g.id = $2 AND g.creation_date <= $3::timestamptz
-    AND ($4::int = 0 OR g.generation > $4 AND g.idle_date <= $5::timestamptz AND g.idle_date < g.expiration_date))::bool
+    AND ($4::int = 0 OR g.generation > $4 AND NOT EXISTS (SELECT FROM events e
+        WHERE e.instance_id = $1 AND e.aggregate_type = 'oidc_session' AND e.aggregate_id = $2 AND e.event_type = $5::text
+          AND e.payload = $6::jsonb AND e.created_at > $3)))::bool
 `
 
 type GrantUsedBeforeParams struct {
-	InstanceID string    `db:"instance_id"`
-	ID         string    `db:"id"`
-	At         time.Time `db:"at"`
-	Generation int32     `db:"generation"`
-	IdleAt     time.Time `db:"idle_at"`
+	InstanceID string          `db:"instance_id"`
+	ID         string          `db:"id"`
+	By         time.Time       `db:"by"`
+	Generation int32           `db:"generation"`
+	EventType  string          `db:"event_type"`
+	Payload    json.RawMessage `db:"payload"`
 }
 
-// Whether a code had been redeemed by a time, or the refresh token of a generation used: by
-// the first use, which said how long the next one lies idle. One that was used first later is
-// no replay.
+// Whether a code had been redeemed by a time, or the refresh token of a generation used: one
+// that was used first later is no replay. An event of a use that is there no more is old.
 func (q *Queries) GrantUsedBefore(ctx context.Context, db DBTX, arg GrantUsedBeforeParams) (bool, error) {
 	row := db.QueryRow(ctx, grantUsedBefore,
 		arg.InstanceID,
 		arg.ID,
-		arg.At,
+		arg.By,
 		arg.Generation,
-		arg.IdleAt,
+		arg.EventType,
+		arg.Payload,
 	)
 	var column_1 bool
 	err := row.Scan(&column_1)

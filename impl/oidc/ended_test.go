@@ -201,7 +201,7 @@ func TestSEC033_REL006_AReplayInAnOutageIsNotForgotten(t *testing.T) {
 	byRefresh := b.tokens("web", offline)
 	next := w.a.refresh("web", byRefresh.text("refresh_token"))
 	w.a.granted("the successor", next)
-	w.wait(time.Second)
+	w.wait(15 * time.Second) // more than clocks differ
 	w.exec("CREATE FUNCTION away() RETURNS integer LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'away' USING ERRCODE = '57P03'; END $$")
 	w.exec("ALTER VIEW subjects RENAME TO subjects_here")
 	w.exec("CREATE VIEW subjects AS SELECT * FROM subjects_here WHERE away() = 1")

@@ -119,8 +119,76 @@ func TestSEC101_AnIDTokenNamesItsSource(t *testing.T) {
 	for name, want := range map[string]bool{"hint": true, "logout": true, "exchanged ID token": false, "exchanged access token": false} {
 		p := places[name]
 		p.check(t, name+": without a source", sign(p.key, p.header, with(p.claims(), "jti", "x")), want)
-		if want {
-			p.check(t, name+": without jti", sign(p.key, p.header, with(p.claims(), "jti", nil)), want)
+		p.check(t, name+": without jti", sign(p.key, p.header, with(p.claims(), "jti", nil)), want)
+	}
+}
+
+// TestSEC101_REL073_IDTokensOfTheReleaseBefore: while nodes are exchanged ID tokens come that the
+// release before made. Those of applications have no jti and prove nothing, as nothing would end
+// them, but are good as hints. Those that service users got for themselves have that, and an azp:
+// they are good until the credentials change.
+func TestSEC101_REL073_IDTokensOfTheReleaseBefore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.a.allow()
+	kid, key := w.a.signer()
+	before := func(token string, changes ...any) string {
+		_, body := claims(token)
+		return sign(key, map[string]any{"alg": "RS256", "kid": kid, "typ": "JWT"}, with(body, changes...))
+	}
+	alice, manager := w.a.signedIn("alice"), w.a.signedIn("manager")
+	mine, theirs := alice.tokens("web", "openid").text("id_token"), manager.tokens("web", "openid").text("id_token")
+	own := w.a.form(tokenPath, pairs("grant_type", grantJWT, "scope", "openid", "assertion", w.a.assertion("jwtrobot", nil))).text("id_token")
+	_, body := claims(own)
+	if body["azp"] != nil || body["jti"] == nil {
+		t.Fatalf("the ID token of a service user is %v", body)
+	}
+	name := body["aud"].([]any)[0]
+	for what, test := range map[string]struct {
+		subject, actor string
+		ok             bool
+	}{
+		"a subject (control)":               {mine, "", true},
+		"a subject":                         {before(mine, "jti", nil), "", false},
+		"one without a session":             {before(mine, "jti", nil, "sid", nil), "", false},
+		"an actor (control)":                {mine, theirs, true},
+		"an actor":                          {mine, before(theirs, "jti", nil), false},
+		"a subject with an actor":           {before(mine, "jti", nil), theirs, false},
+		"a service user (control)":          {own, "", true},
+		"a service user":                    {before(own, "azp", name), "", true},
+		"a service user acts (control)":     {mine, own, true},
+		"a service user acts":               {mine, before(own, "azp", name), true},
+		"a service user without jti":        {before(own, "jti", nil), "", false},
+		"a service user with azp alone":     {before(own, "azp", name, "jti", nil), "", false},
+		"a service user acts, without jti":  {mine, before(own, "jti", nil), false},
+		"one by an application that is not": {before(mine, "azp", name, "aud", name), "", false},
+		"one that another user's made":      {before(own, "azp", name, "sub", w.a.users["helper"].ID), "", false},
+		"what was exchanged for one":        {before(own, "azp", name, urn+"token:origins", []string{body["jti"].(string)}), "", false},
+	} {
+		more := []string{"subject_token", test.subject, "subject_token_type", typeID}
+		if test.actor != "" {
+			more = append(more, "actor_token", test.actor, "actor_token_type", typeID)
 		}
+		if got := w.a.exchange("web", more...); test.ok {
+			w.a.granted(what, got)
+		} else {
+			w.a.refused(what, got, "invalid_request")
+		}
+	}
+	hint := before(mine, "jti", nil)
+	if got := alice.authorize("web", "prompt", "none", "id_token_hint", hint); !got.Has("code") {
+		t.Errorf("as a hint: %v", got)
+	}
+	if got := alice.authorize("web", "prompt", "none", "id_token_hint", before(theirs, "jti", nil)); got.Get("error") != "login_required" {
+		t.Errorf("as a hint of another user: %v", got)
+	}
+	got := w.a.call(http.MethodGet, endSessionPath+"?"+pairs("id_token_hint", hint, "post_logout_redirect_uri", "https://app.example/bye").Encode(), "")
+	if got.Status != http.StatusFound {
+		t.Errorf("as a hint of a logout: %d %s", got.Status, got.Text)
+	}
+	w.a.must(http.MethodPost, usersPath+w.a.users["jwtrobot"].ID+"/_deactivate", "")
+	w.a.must(http.MethodPost, usersPath+w.a.users["jwtrobot"].ID+"/_activate", "")
+	for _, old := range []string{own, before(own, "azp", name)} {
+		w.a.refused("a service user after a deactivation", w.a.exchange("web", "subject_token", old, "subject_token_type", typeID), "invalid_request")
 	}
 }

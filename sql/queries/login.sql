@@ -120,6 +120,21 @@ ORDER BY c.expiration_date LIMIT 1 FOR UPDATE OF u, r SKIP LOCKED;
 -- No username is like what it becomes.
 UPDATE users SET username_folded = chr(1) || id WHERE instance_id = @instance_id AND id = @id;
 
+-- name: NameIsSomebodys :one
+-- Whether somebody has a name that a new user of an organization would be meant by: the username,
+-- wherever it is one, or a login name that it makes there.
+WITH names AS (
+    SELECT @username_folded::text AS name
+    UNION ALL
+    SELECT @username_folded || '@' || d.domain FROM domains d WHERE d.instance_id = @instance_id AND d.org_id = @org_id::text AND d.is_verified
+)
+SELECT EXISTS (
+    SELECT FROM names CROSS JOIN LATERAL (
+        (SELECT n.id FROM users n WHERE n.instance_id = @instance_id AND n.username_folded = names.name LIMIT 1)
+        UNION ALL
+        (SELECT n.id FROM users n WHERE n.instance_id = @instance_id AND n.email_folded = names.name AND n.is_email_verified LIMIT 1)
+    ) has)::bool;
+
 -- name: MoveMessages :exec
 -- Messages to an address count, whoever they were for; those of a user who is
 -- deleted would not.

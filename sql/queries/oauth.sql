@@ -182,11 +182,12 @@ WITH RECURSIVE family AS (
 SELECT count(*) AS revoked, coalesce(bool_or(@audience::text = ANY (r.audience)), false)::bool AS has_audience FROM revoked r;
 
 -- name: GrantUsedBefore :one
--- Whether a code had been redeemed by a time, or the refresh token of a generation used: by
--- the first use, which said how long the next one lies idle. One that was used first later is
--- no replay.
-SELECT EXISTS (SELECT FROM oauth_grants g WHERE g.instance_id = @instance_id AND g.id = @id AND g.creation_date <= @at::timestamptz
-    AND (@generation::int = 0 OR g.generation > @generation AND g.idle_date <= @idle_at::timestamptz AND g.idle_date < g.expiration_date))::bool;
+-- Whether a code had been redeemed by a time, or the refresh token of a generation used: one
+-- that was used first later is no replay. An event of a use that is there no more is old.
+SELECT EXISTS (SELECT FROM oauth_grants g WHERE g.instance_id = @instance_id AND g.id = @id AND g.creation_date <= @by::timestamptz
+    AND (@generation::int = 0 OR g.generation > @generation AND NOT EXISTS (SELECT FROM events e
+        WHERE e.instance_id = @instance_id AND e.aggregate_type = 'oidc_session' AND e.aggregate_id = @id AND e.event_type = @event_type::text
+          AND e.payload = @payload::jsonb AND e.created_at > @by)))::bool;
 
 -- name: RevokeTokens :exec
 -- Ends access tokens, each with its event: lists that belong together.

@@ -60,15 +60,21 @@ func (d *Directory) byAssertion(ctx context.Context, at endpoint.Site, shown Cre
 	if err != nil {
 		return nil, err
 	}
-	good, err := d.check(ctx, at, shown.assertion, jwt, public, issuer, issuer)
+	var good bool
+	if shown.again {
+		_, good = d.good(at, shown.assertion, jwt, public, issuer)
+	} else {
+		good, err = d.check(ctx, at, shown.assertion, jwt, public, issuer, issuer)
+	}
 	if err == nil && !good {
 		noteClient(ctx, found, assertion, methods)
 		err = endpoint.ErrClient
 	}
-	if err == nil {
-		endpoint.From(ctx, found.ClientID)
+	if err != nil {
+		return nil, err
 	}
-	return found, err
+	endpoint.From(ctx, found.ClientID)
+	return found, nil
 }
 
 // ServiceByAssertion returns the service user that signed an assertion; nil when it is

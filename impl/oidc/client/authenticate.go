@@ -66,10 +66,24 @@ type Credentials struct {
 	id        string
 	secret    string
 	assertion string
+	again     bool // they were looked at before, or nearly
 }
 
 // Anonymous reports whether a request shows nothing.
 func (c Credentials) Anonymous() bool { return c.method == none }
+
+// maxKept bounds what is kept of credentials: beyond what those are that we know.
+const maxKept = 4 << 10
+
+// Kept returns the credentials for another look at them, without the request that they came
+// in. An assertion is good then although it counts as used: maybe that was the first look.
+func (c Credentials) Kept() (Credentials, bool) {
+	if len(c.id)+len(c.secret)+len(c.assertion) > maxKept {
+		return Credentials{}, false
+	}
+	c.id, c.secret, c.assertion, c.again = strings.Clone(c.id), strings.Clone(c.secret), strings.Clone(c.assertion), true
+	return c, true
+}
 
 // Form is what a form says of its client (RFC 6749, section 2.3.1; RFC 7521, section
 // 4.2).

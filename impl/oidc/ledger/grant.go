@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/writ-id/writ/impl/api/lifetime"
 	"github.com/writ-id/writ/impl/core/event"
 	"github.com/writ-id/writ/impl/core/store"
+	"github.com/writ-id/writ/impl/oidc/client"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
 	"github.com/writ-id/writ/impl/oidc/scope"
 )
@@ -162,25 +164,39 @@ func (s *Ledger) RevokeFamily(ctx context.Context, at endpoint.Site, grantID, re
 	}
 	err := end(lasting(ctx))
 	if err != nil {
-		s.overdue.add(end)
+		s.revocations.add(jobID{instanceID: at.ID, Use: Use{GrantID: grantID}}, end)
 	}
 	return err
 }
 
 // Doubt goes on with a use of a code or refresh token that nobody could look at, once the
-// database is back: what it was the second use of ends then. find returns what was used.
-func (s *Ledger) Doubt(at endpoint.Site, find func(context.Context) (*Use, error)) {
-	s.overdue.add(func(ctx context.Context) error {
+// database is back: what it was the second use of ends then. may refuses whoever may not use
+// what they showed, and by is what they showed for that, a value that can be compared: nil
+// where they have proved that they may.
+//
+// The first use was by the clock of another node, maybe. Only one that was earlier by more than
+// clocks differ makes this one the second: after an outage everybody tries again, and a first
+// use must not end what came of it. A second one that follows closer is answered that nothing
+// is decided, as all are; whoever has nothing from the first comes again, and is noticed.
+func (s *Ledger) Doubt(at endpoint.Site, use Use, by any, may func(context.Context) error) {
+	first := &eventv1.OIDCSessionRefreshTokenRenewed{Generation: uint32(use.Generation + 1)}
+	p := db.GrantUsedBeforeParams{
+		InstanceID: at.ID, ID: use.GrantID, By: at.Now.Add(-client.ClockSkew), Generation: use.Generation,
+		EventType: event.Type(first), Payload: event.JSON(first),
+	}
+	s.doubts.add(jobID{at.ID, use, by}, func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, endLimit)
 		defer cancel()
-		use, err := find(ctx)
-		if err != nil || use == nil {
+		if may != nil {
+			err = may(ctx)
+		}
+		if _, refused := errors.AsType[*endpoint.Refusal](err); refused {
+			return nil
+		}
+		if err != nil {
 			return err
 		}
-		used, err := s.queries.GrantUsedBefore(ctx, s.DB.Pool, db.GrantUsedBeforeParams{
-			InstanceID: at.ID, ID: use.GrantID, At: at.Now, Generation: use.Generation, IdleAt: at.Now.Add(use.Idle),
-		})
-		if err != nil || !used {
+		if used, err := s.queries.GrantUsedBefore(ctx, s.DB.Pool, p); err != nil || !used {
 			return err
 		}
 		return s.RevokeGrant(ctx, at, use.GrantID, "", "reuse")
@@ -191,9 +207,6 @@ func (s *Ledger) Doubt(at endpoint.Site, find func(context.Context) (*Use, error
 type Use struct {
 	GrantID    string
 	Generation int32 // 0: of the code
-	// Idle is how long the next refresh token is good, unused: what the first use said, if
-	// nobody changed it since.
-	Idle time.Duration
 }
 
 // RevokeGrant ends a grant, of an application if one is named, and those below it.

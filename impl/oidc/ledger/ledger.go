@@ -8,6 +8,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/writ-id/writ/gen/db"
@@ -32,15 +33,19 @@ type Ledger struct {
 	revoked   *writer[revocation]
 	grants    *writer[*row]
 	rotations *writer[*rotation]
-	// overdue is what has to be done once the database can write again; it needs Run.
-	overdue *overdue
+	// What has to be done once the database can be asked again; it needs Run. What was found
+	// out does not wait behind what nobody could look at.
+	revocations, doubts *overdue
 }
 
 type writer[T any] = batch.Batcher[T, struct{}]
 
 // New returns a Ledger over env.
 func New(env resource.Env, logger *slog.Logger) *Ledger {
-	s := &Ledger{Env: env, queries: db.New(), overdue: newOverdue(logger)}
+	s := &Ledger{
+		Env: env, queries: db.New(),
+		revocations: newOverdue("a revocation", maxRevocations, logger), doubts: newOverdue("a use to look at", maxDoubts, logger),
+	}
 	s.audit, s.revoked = written(s, s.writeEvents), written(s, s.writeRevocations)
 	s.grants, s.rotations = written(s, s.writeGrants), written(s, s.writeRotations)
 	return s
@@ -59,7 +64,12 @@ func written[T any](s *Ledger, write func(context.Context, []T) error) *writer[T
 }
 
 // Run does what is overdue until ctx ends.
-func (s *Ledger) Run(ctx context.Context) { s.overdue.run(ctx) }
+func (s *Ledger) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	all.Go(func() { s.revocations.run(ctx) })
+	all.Go(func() { s.doubts.run(ctx) })
+	all.Wait()
+}
 
 // Audit appends the event of a token that has no row of its own, durably before it
 // returns.

@@ -739,3 +739,63 @@ func (name named) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.Host = string(name)
 	return http.DefaultTransport.RoundTrip(r)
 }
+
+// TestSEC174_NoRegistrationTakesAName: by whatever name somebody can sign in, a stranger who
+// registers gets another one, in whichever organization: it still means whom it meant.
+func TestSEC174_NoRegistrationTakesAName(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		prepare         string // of the user other@o.example
+		means           string // whom
+		username, inOrg string // of the stranger
+		want            string
+	}{
+		"a username of another organization, in the default one": {"", "other", "other", "A", "other2@a.example"},
+		"in any":                {"", "other", "other", "", "other2@a.example"},
+		"however it is written": {"", "other", "OTHER", "A", "OTHER2@a.example"},
+		"a username of the default organization, in another one": {"UPDATE users SET username = 'kim', username_folded = 'kim' WHERE username = 'alice'", "kim", "kim", "O", "kim2@o.example"},
+		"a username of two":                         {"UPDATE users SET username = 'other2', username_folded = 'other2' WHERE username = 'olga'", "other", "other", "A", "other3@a.example"},
+		"of somebody who cannot sign in now":        {"UPDATE users SET state = 4 WHERE username = 'other'", "", "other", "A", "other2@a.example"},
+		"an address that the login name would be":   {"UPDATE users SET email = 'kim@A.example', email_folded = 'kim@a.example' WHERE username = 'other'", "kim@a.example", "kim", "A", "kim2@a.example"},
+		"a username that the login name would be":   {"UPDATE users SET username = 'kim@a.example', username_folded = 'kim@a.example' WHERE username = 'other'", "kim@a.example", "kim", "A", "kim2@a.example"},
+		"an address that nobody verified (control)": {"UPDATE users SET email = 'kim@a.example', email_folded = 'kim@a.example', is_email_verified = false WHERE username = 'other'", "", "kim", "A", "kim@a.example"},
+		"a name of nobody (control)":                {"", "other", "carol", "A", "carol@a.example"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			if test.prepare != "" {
+				w.exec(test.prepare)
+			}
+			signIn := func() string {
+				w.begin.Store(&tokenv1.Flow{Request: "x=y"})
+				w.browser().signIn(test.means, "correct horse")
+				if s := w.done(); s != nil {
+					return s.UserID
+				}
+				return ""
+			}
+			var before string
+			if test.means != "" {
+				if before = signIn(); before == "" {
+					t.Fatal("nobody signs in by the name before")
+				}
+			}
+			flow := &tokenv1.Flow{Request: "x=y", Create: true}
+			if test.inOrg != "" {
+				flow.OrgId = w.value("SELECT id FROM organizations WHERE name = $1", test.inOrg)
+			}
+			w.begin.Store(flow)
+			w.browser().open("/begin").want(200, "/login/register").register("stranger@new.example", "loginName", test.username).
+				want(200, "/login/verify").send("code", w.mail().Code).want(200, "/done")
+			if s := w.done(); s == nil || s.LoginName != test.want {
+				t.Errorf("the stranger is %+v, want %s", s, test.want)
+			}
+			if test.means != "" {
+				if after := signIn(); after != before {
+					t.Errorf("%s means %q now, not %q", test.means, after, before)
+				}
+			}
+		})
+	}
+}

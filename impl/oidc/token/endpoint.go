@@ -19,7 +19,6 @@ import (
 	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	"github.com/writ-id/writ/impl/core/policy"
-	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/oidc/access"
 	"github.com/writ-id/writ/impl/oidc/client"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
@@ -138,40 +137,6 @@ func (e *Endpoint) grant(r *http.Request, x *request) (*oauth.TokenReply, error)
 		return nil, err
 	}
 	return res, e.still(ctx, x)
-}
-
-// doubt has a code or refresh token looked at again, by itself, when an outage kept that from
-// being done: it may have been the second use, of which a thief would be glad that nobody
-// noticed (SEC-033, SEC-092). It proves who asks as the request did.
-func (e *Endpoint) doubt(x *request, err error) {
-	if store.Fault(err) == nil || x.kind == nil || x.form.Code == "" && x.form.RefreshToken == "" {
-		return
-	}
-	kind, form, shown, at := x.kind, x.form, x.shown, x.at
-	e.Ledger.Doubt(at, func(ctx context.Context) (*ledger.Use, error) {
-		of, err := e.Clients.Authenticate(ctx, at, shown, kind.methods)
-		if _, refused := errors.AsType[*endpoint.Refusal](err); refused {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		switch kind.name {
-		case codeType:
-			code, err := e.Issuer.OpenCode(ctx, at, form.Code)
-			if err == nil && code != nil && code.GetClientId() == of.ClientID {
-				return &ledger.Use{GrantID: code.GetId()}, nil
-			}
-			return nil, err
-		case refreshType:
-			t, err := e.Issuer.OpenRefresh(ctx, at, form.RefreshToken)
-			if err == nil && t != nil && t.GetClientId() == of.ClientID {
-				return &ledger.Use{GrantID: t.GetGrantId(), Generation: t.GetGeneration(), Idle: of.Lives.RefreshIdle}, nil
-			}
-			return nil, err
-		}
-		return nil, nil
-	})
 }
 
 var errEnded = endpoint.InvalidGrant("what the tokens came from has ended")

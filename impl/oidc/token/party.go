@@ -6,6 +6,7 @@ import (
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/oidc/access"
+	"github.com/writ-id/writ/impl/oidc/client"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
 	"github.com/writ-id/writ/impl/oidc/issue"
 	"github.com/writ-id/writ/impl/oidc/scope"
@@ -85,7 +86,7 @@ func (g *exchangeGrant) idParty(ctx context.Context, x *request, text string) (*
 	if err != nil || found == nil {
 		return nil, err
 	}
-	grantID, _, generation := subject.Source(found.ID)
+	grantID, userID, generation := subject.Source(found.ID)
 	if grantID == "" && generation == nil {
 		return nil, nil
 	}
@@ -93,13 +94,20 @@ func (g *exchangeGrant) idParty(ctx context.Context, x *request, text string) (*
 		Id: found.ID, GrantId: grantID, UserId: found.UserID, SessionId: found.SessionID, Origins: found.Origins,
 		ExpiresAt: found.Ends.Unix(), AuthTime: found.AuthTime, Amr: found.AMR, Actor: found.Actor,
 	}}
-	if found.ClientID == "" {
-		p.Audience = []string{x.client.ClientID, x.client.ProjectID}
-	} else {
-		of, err := g.Clients.Find(ctx, x.at.ID, found.ClientID)
-		if err != nil || of == nil || of.ProjectID != x.client.ProjectID {
+	var of *client.Client
+	if found.ClientID != "" {
+		if of, err = g.Clients.Find(ctx, x.at.ID, found.ClientID); err != nil {
 			return nil, err
 		}
+	}
+	// The release before wrote the name of a service user for that of an application.
+	own := found.ClientID == "" || of == nil && userID == found.UserID && len(found.Origins) == 0
+	switch {
+	case own:
+		p.Audience = []string{x.client.ClientID, x.client.ProjectID}
+	case of == nil || of.ProjectID != x.client.ProjectID:
+		return nil, nil
+	default:
 		p.ClientId, p.AppId, p.Audience = of.ClientID, of.ID, []string{of.ClientID, of.ProjectID}
 		p.ExpiresAt -= of.Skew()
 	}

@@ -47,7 +47,7 @@ func (s *Service) enroll(ctx context.Context, at Where, said Form, by proof) (be
 			}
 		}
 		product, users := policy.As(ctx, in, "", s.Roles), s.Users.In(tx)
-		userID, err := createUser(product, tx, users, at, said, by)
+		userID, err := s.createUser(product, tx, users, at, said, by)
 		if err != nil {
 			return err
 		}

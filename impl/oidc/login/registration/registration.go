@@ -214,8 +214,10 @@ var _, maxUsername = rule.Length(&userv3.User{}, "username")
 
 // createUser creates the user under the username they wish or, when it is taken, the
 // same with a number: that a name is taken is not told either. Nor by the refusal of a
-// password that is such a name, which is passed over like one that is taken.
-func createUser(ctx context.Context, tx pgx.Tx, users *user.Service, at Where, said Form, by proof) (id string, err error) {
+// password that is such a name, which is passed over like one that is taken. One by which
+// somebody of another organization may sign in is taken too: nobody decided that a stranger
+// has the better claim to it (SEC-174).
+func (s *Service) createUser(ctx context.Context, tx pgx.Tx, users *user.Service, at Where, said Form, by proof) (id string, err error) {
 	for try := 1; ; try++ {
 		name := said.username()
 		if try > 1 {
@@ -226,6 +228,13 @@ func createUser(ctx context.Context, tx pgx.Tx, users *user.Service, at Where, s
 			name = strings.ToValidUTF8(name[:min(len(name), maxUsername-len(suffix))], "") + suffix
 		}
 		if by.may != nil && !by.may(name) {
+			continue
+		}
+		taken, err := s.isSomebodys(ctx, tx, at, name)
+		if err != nil {
+			return "", err
+		}
+		if taken && try <= 12 {
 			continue
 		}
 		// A savepoint, because a name that is taken fails the transaction.
@@ -248,4 +257,14 @@ func createUser(ctx context.Context, tx pgx.Tx, users *user.Service, at Where, s
 			return id, err
 		}
 	}
+}
+
+// isSomebodys reports whether a username would get in the way of somebody who is there. Those
+// who register at the same time with one name do it one after the other.
+func (s *Service) isSomebodys(ctx context.Context, tx pgx.Tx, at Where, username string) (bool, error) {
+	folded := resource.Fold(username)
+	if err := s.queries.LockName(ctx, tx, db.LockNameParams{InstanceID: at.InstanceID, Name: "username/" + folded}); err != nil {
+		return false, err
+	}
+	return s.queries.NameIsSomebodys(ctx, tx, db.NameIsSomebodysParams{InstanceID: at.InstanceID, OrgID: at.OrgID, UsernameFolded: folded})
 }
