@@ -56,8 +56,9 @@ func Names() (all []string) {
 }
 
 // Contents reads all pages.
-func Contents() ([]Section, error) {
+func Contents() (all []Section, err error) {
 	for _, section := range contents {
+		read := Section{Title: section.Title}
 		for _, page := range section.Pages {
 			text, err := files.ReadFile(page.Name + ".md")
 			if err != nil {
@@ -68,8 +69,9 @@ func Contents() ([]Section, error) {
 			if !ok || !heading {
 				return nil, fmt.Errorf("docs: %s.md does not begin with its title", page.Name)
 			}
-			page.Title, page.Markdown = name, rest
+			read.Pages = append(read.Pages, &Page{Name: page.Name, Title: name, Markdown: rest})
 		}
+		all = append(all, read)
 	}
-	return contents, nil
+	return all, nil
 }

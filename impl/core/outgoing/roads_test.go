@@ -15,6 +15,7 @@ import (
 // reason why no tenant chooses the address.
 var roads = map[string]string{
 	"cmd/writ/local.go":             "commands ask the node of this machine that their user names",
+	"cmd/writ/doctor.go":            "writ doctor asks the issuers of the installation, as the operator who runs it",
 	"cmd/writ/server.go":            "writ listen calls the receiver that the developer names",
 	"impl/client":                   "commands call the server that their user names",
 	"impl/doctor":                   "writ doctor asks the issuers of the installation, as the operator who runs it",
