@@ -73,7 +73,7 @@ func (e FaultRequestMethod) Valid() bool {
 	}
 }
 
-// ClockChange What is absent stays.
+// ClockChange Absent fields stay.
 type ClockChange struct {
 	// Advance Moves it, as a Go duration: 90s, 1h30m, -5m.
 	Advance *string `json:"advance,omitempty"`
@@ -99,7 +99,7 @@ type ClockState struct {
 
 // DevMessage defines model for DevMessage.
 type DevMessage struct {
-	// Code What the user would type.
+	// Code The code that the user would type.
 	Code         *string         `json:"code,omitempty"`
 	CreationDate time.Time       `json:"creationDate"`
 	Id           string          `json:"id"`
@@ -161,7 +161,7 @@ type FaultRequest struct {
 // FaultRequestMethod All when there is none.
 type FaultRequestMethod string
 
-// LoginAnswer What the token endpoint answers, or location, or html where the answer goes by a form (form_post).
+// LoginAnswer The answer of the token endpoint, or location, or html where the answer goes by a form (form_post).
 type LoginAnswer struct {
 	AccessToken  *string `json:"access_token,omitempty"`
 	ExpiresIn    *int    `json:"expires_in,omitempty"`
@@ -190,7 +190,7 @@ type LoginRequest struct {
 	// Scopes openid when there are none.
 	Scopes *[]string `json:"scopes,omitempty"`
 
-	// User What they would type: a login name, a username or an address.
+	// User The name that they would type: a login name, a username or an address.
 	User string `json:"user"`
 }
 
@@ -224,7 +224,7 @@ type World struct {
 
 // WorldRequest defines model for WorldRequest.
 type WorldRequest struct {
-	// Clock What is absent stays.
+	// Clock Absent fields stay.
 	Clock *ClockChange `json:"clock,omitempty"`
 
 	// Hold Keeps the answer open: the world goes when the connection does.
@@ -420,7 +420,7 @@ func (a World) MarshalJSON() ([]byte, error) {
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
-	// GetClock What the clock shows.
+	// GetClock The time of the clock.
 	// (GET /_dev/clock)
 	GetClock(w http.ResponseWriter, r *http.Request)
 	// MoveClock Moves, stops or resets the clock, by which everything expires.
@@ -928,66 +928,66 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"zFt7c9s4kv8qKN5WXeaK1iOPqR35L5/tJK5zNl7bqam7OOvAZJPEGAQ4AChZk/J3v2o8JEoCZTmxUzt/",
-	"ZGgSj0aj0f3rX0PfkkzWjRQgjE4m35KGKlqDAWX/+l0qnp8c4WMOOlOsMUyKZJJcVkBOjogsiKmAzLDZ",
-	"IEkTht8aaqokTQStIZkkLE/SRMGfLVOQJxOjWkgTnVVQUxy2pnenIEpTJZNfX6eJmTfYSRvFRJnc399j",
-	"X91IocEKdMhldosPmRQGhMFH2jScZRQlG/6hUbxvnQn+pqBIJsl/DJfrHLqvemhHuzDUgJtqdY2/V9TY",
-	"5WXYjOhKzjQRcjZI7tPkHIpW44KeSBQ7HuW9cjBNZkqKMiVMoL5zPUiwqe+/0M1hRUUJVpY8ZzgC5WdK",
-	"NqAMQxUWlGvom4HeaBCGaEPnGrez6XTEAadUZLBpDB/kFDRhJiVUE0reSZK3yiphQn4b6ZSMq1ejOiV7",
-	"b2ocdfuWp0mh5F8gNqe5MLJx00hFOBh8JqoVRApSKFmTWQUK8CWz0vuBb6TkQEXiTAlMRH56a+W3m21Y",
-	"DcGua5pVTAChJWUiJTdQSAX2iwJtNZZLAfG5HpqJaTsVdi6kqqlJJklODezh22TzJCzeyJs/IDM4Rcd8",
-	"8eSubNZSiZuiCTmzTXaYNk1kUUSX8hY13qOwQVT+pRP4bEVYjL3Y8i+RRR7B9ANoTcvIIjOZR8xxcW5b",
-	"DYrMZMtzgsMOYsvLFFhLPfJa3E0pLO9otvNaaINH5CT++ZaJ+AdORdn6FW58VJCxhnkHs/FVh+0H0dao",
-	"2X9+Ov50fJSkycXxPy6TNHl7cHJ6fNRRbadv67QcG9dA3XA/dOTjXbwXajy6+LXtt0Gho61FT6+kzvxd",
-	"BXQ05YUICljbyJghvaUtN5s2lAOn8+hiciWb+AGCuwZXcn0L83gDDkXkyLyXM1JTMSeoCtDOgWnDOCeZ",
-	"FBko0fVbTBgoQeFwNZhK5j3WYdT8mhYGVOd7p6+Sbc8uouZaHeu1tltuCL+qXtWeu0U9GHrWj3ArvKoK",
-	"t0Hj9CG1+SDCarT48cj+lyY1E/5NTIWLbV7zFZQZTbQkXIqSFEzpSBRD70YNqaU25NeR3iWGBdtZne2Q",
-	"Sw3aYQopBGR29BkzlWwNoYJQoWegBuQDLjfjaPSaaBA5oWH1LhjhGILczPH/tQY+BZ0SVrjgh9IfX2KU",
-	"XJ8JVyaI5DnpjVtrtr0WglkpNJl5uKBZKSAnhZ8oCIjrIZTcAkrnWgppiBPavtbgtCwFuCYV1cRPHJdq",
-	"eQJWBTrgHMO+HRpjP07lVhb84btj9ILvjw/QJ559vMC/zj7Zfw8uD98naXJ0fHp8eRz1kGuna00ZkEmR",
-	"63ShgApoDoqcY6e9A+zk4iI1YWO7hvv3X1+vmO0o3XZ615ZNEGSHqKugAAUig5ToNqtQs0MFWrYqAz2c",
-	"vqK8qejQUFWC0cNvLL+3EGrY0OyWljC4ADVlGQw/WCWvmbcVsqHGgMKZ/zX8/C/y5b/+FouKS4eyJq1d",
-	"vHaGYZGPa7mijje//dZRhp11J7cU80ensmTCzboFHhh5C4KAyBvJRNgi7dCldCDe/lGZmntsid1cO1JK",
-	"0HgAKW5/TV7gv9eN1OaXCHLOMtD62k4YdcXO9vU1E3EnjiLEEUe+ZdSwip7AUSjQ1ZbuOpNNT/zHPtfu",
-	"9bddkKrdkO8LELQ1lVTsL4gnoZ/OT8MxCC2dzw7eyITtvlFyZgEhtS7VECPXTP3vIY6EF+MYYOQBi20K",
-	"4775xBjd+TIdTIM7xrQYP6Pv8y5RAc3npGAcBuQdm0LIcRZLjx3JB8RczePj+v62NugoFshWQX+r0NGi",
-	"8Hqr2peeSCCywdVknLI6nPmuGG9GEYtRkDMFmbluFYsr2wZroqBk2oACG9J6YkFnmS/jy7S2HnFdsgHB",
-	"8u6wVMFiXGagjujxwc2p6d2J6zruSEOVovOAovv91ryT0kwIJRzPljWrlFCb8zgTU9YC81yB1o82oDVX",
-	"ayWKedpAW0QiVCllyWGgmmxwYd29Dfk+ebaxiRycnQS3u08+HrSm+k9N5EwQUEoq73Npx0fLwjUjmrKc",
-	"CLnpakNKuOlD7ZhRd1Yv88sdfNmFoI2u5GP9mO50W0OPj9mJxTCx3bB0Xb9cjnuLuC1HYFmn1XFGKaEi",
-	"txt2chRjg/K4NjN6jb0jBozh//L0IrVjYpuACIBkOHCBvtIjwgB+KzrFSE2MarUZfEcuft33XesW4iuQ",
-	"quzrZQyP53U2fxDyRuZzi2aNJBnlHAF5KwyzDwgZNrOLh8kSly07eVOn+NX1LUTuNYrvTM4C2/ogiepp",
-	"R4Qqkkdw+v8ANLoLn9CxTpbksYNTwc12c5Zcgu5j2CCWERB87w34fw8+nO47g5IFmSlmSA7TWJQgFzZe",
-	"eWmYJjXNfTjxOZW+dbmOM1+J3bWnBCsq1mHzIi39GSaUkpevq5Ci7pPxqI4s0TWaVXju3JIq4PnDyeym",
-	"D7y3x6uQsZRITSFHWPw1KPsraQVmRQH7eNxgNezYVSn4nLxAsMorTLHR63Apmxua3YYABjq9Es4dSW3x",
-	"095eDtO9ygJu8g/p0Xx3o/ZJQ0s3n3SoRbGSCW1DuHL8vbUsZtBdJUcwBS6b2jFNU1DaLWo8GA1G1i80",
-	"IGjDkknyajAavEpsXlTZkzK8zmE6XJyX0jGmeJbsBp3kySR5B8aVL9ZqGi9Ho74ztmjnTpkDZEUgsrb3",
-	"CBUKWyWArFXMzJPJ5y9potu6pmreU+KwKqGlRs/TVckXRJVSRxb2QU5huTLraP5b5vMdaiNwR+uGw0p1",
-	"IbHVguQ+fUwRJ/ifVdeJAe/+30fbtk6SEm3rGFIRW47QS/2neHBmFcsqAlNQc1MxUXpeZMu23KfB/BTk",
-	"IAyjXG81wmWzM1eqiymos3MG7syw4ZSt1bMixbpNcIFHZPDkqgwjLymQJWpxGrRehRntqgD4fRcV5tTQ",
-	"G6phm/6OQpvnVdyn89Pn0VsnZW4UmyLkOpPalAou/nmKOYSW2S1Ywo6SQnLnvTGErqgUBGaXO+jUih+4",
-	"dnB01qpSDzlQ9dY121Dq62j6t5KJPbWW3kpLlRGMvk76bU4xaienTJu+FY0eVTVeJJnbnKArbtyv55Jx",
-	"y3JLSgP9IBXuMBP+4NgUE3VrFMMA+Rwm6CTw1KgCXwTJW9gl+Kwu6OMUFHl/eXk2HA/G5MX58cVlSsrz",
-	"s8O9Gdyk5NAhydTljb8MyMeCaPSuNGytpW9phy8K1EIgr/MWroStU+gBQY+JsI/LGbHm7cwQRwxFHIcq",
-	"Vs3hIM/dFv1AhPSlkpcLVjgZStqaajh9OXQs3pKCfTN6tXMAXane7BRBx0927cHb7aadngTVP70Bvvc0",
-	"hIA7syzFueQXFUtK6e5a7ODbLPlii4pR48RkRGtfQlqUpEN2QTVh3g9TrWdS5aSiObkBhO7zBnKXgVOx",
-	"yrFdiWCriHZtOgW5S6WZ8TWhBWXiD5nFEzazaDXoiSvh3C6SMiuWIyivhGcx7ZUKdylCwbJtvfiA752E",
-	"TFtCZkBsiu/7d5I9phc5mJ1hlXnf9xWjwHb67GTJuC+YW8t73YClbzfPmCWZ30q1iuO//7h5ojeZwU2y",
-	"ZAg/e07QESKW6bAXGTgTcO2IfkzDHYeXUM4y2B3LrvDku4PZJzmK3aJJT+Cw++YqJJu7U9pE/akPq6s4",
-	"Un9wOsXSMO8Oh9Tze/2gGIN1p++H0H6VRv+8CUMwFzXSpbM+U0XliLa+cZLZC3F/tqDmyxtx3fsM/Zgw",
-	"3T5bq/snwG+OFuof/svPQCWduzs7QpOwVan30DN0czYcPw8Q8TNUrcjRiYbpUc2oRZ0uKEqG8T3fKQ/z",
-	"PMEgaK03kVh2P5JZu3BYP7AtEaZmU8m5n+w5VGrvxIXhH9SUZdu2n8vfXZOfYa6OPt/RUp3ongzk+TPb",
-	"qZttWYJ6PE4+cbcsMH2TM0FCopuSW5jrNBAQTNzIu5R0mAQb4H0SRE6MJ2rxULh7E6mjGh1veSVwjoxy",
-	"DjmGcXszwvDlKVoty1oUxAx5UUme/+LRjkMOnJrFXZJAJQ4IqsL72Svhi6h2JE+b+pl9TYm8Ho8cWrG3",
-	"ZaRwM2g610TLTQBxqIAacFbwQ8DBs4D23mTycvRqvDca770aX45fTkajyWj0f52ruzsZZQcSPCca9wdg",
-	"0+Dfyxm6RAU0q8JF31XaxRvX01u/uzJLBWFaolHkxFY+OA9ldUEoaaSy6NJb986ex16G2cZMHNn3S5N4",
-	"iJlwaUv5LKzEsch1qFDsEyEdPcg04VD41T+apngHpmdxo+e3qgN7AdJdSgtZjC+44Ev0Ds+Q/XVNmS5/",
-	"utDrTVcRYEyAZZNh+MHE/ZeYpaGoRipY/6HFY8btI+HP3dA/7L2WdepkvHvisiiK/+Skpde2TtyvAJ7J",
-	"G/kyobsI6U0Yc5KgPHe7sTAg8GEuW8LZLTzOLQ27NwZ+3FpW1XMeaA9XbJc1Qm8qXHVwRpnZ79RgO0Qd",
-	"Qlv7kHGpY0RXMIQer/J0sWrV4jbxWbhnhWFquS2FK7vgSXl643BFbsr5gjq0FLrd09TGJldmYyLjbQ5b",
-	"3I6bRU378k4g7qvLBQPgtnaIIdmCHhy9VTyZJENrCH6mjVsZHRzrQSA+eiDIZbnHhN5Mu1OPCScO4wUK",
-	"TcvCzCx5jBqYSXXr+l4Jd+/TSj3oVocRkbk/4Q6yr/7CRwV1ulPheN93tiNjb30lXEH/TMlS0VqTgrlr",
-	"LDWe0a+bKdrXwTJ17m7D/Zf7/w8AAP//",
+	"zFtrc9u20v4rGL6dedMztC65dFr5k4/tJJ7jNK7tTOecOHVgckmiBgEWACWrGf/3M4uLREmgLSd25vRD",
+	"SpO47WKx++yz0Jckk3UjBQijk8mXpKGK1mBA2b9+l4rnRwf4mIPOFGsMkyKZJOcVkKMDIgtiKiAzbDZI",
+	"0oTht4aaKkkTQWtIJgnLkzRR8FfLFOTJxKgW0kRnFdQUh63pzTGI0lTJ5KeXaWLmDXbSRjFRJre3t9hX",
+	"N1JosAva5zK7xodMCgPC4CNtGs4yiisb/qlxeV86E/ygoEgmyf8Nl3IO3Vc9tKOdGWrATbUpo2E1BCkz",
+	"bD1IbtPkFIpWozSPtA47HuV9iwClpEoJE6joXA8SbOb7LpSyX1FRgl1HnjPsTfmJkg0ow1B3BeUa1kff",
+	"u9IgDCkY8FwTbegcd7HpdMPhplRksGkD7+QUNGEmJVQTSt5IkrfKij8hv4x0SsbVi1Gdkp1XNY56906n",
+	"SaHk3yA2pzkzsnHTSEU4GHwmqhVEClIoWZNZBQrwJdM4jx/4SkoOVCTOgsBE1k+v7frt5nY3uqZZxQQQ",
+	"WlImUnIFhVRgvyjQOA3JpYD4XPfNxLSdCjsXUtXUJJMkpwZ28G2yeQAWb+TVn5AZnKJjtXhgVzZrqcTN",
+	"pQk5s022mDZNZFFERXmNGu9R2CC6/uXZ/2iXsBh7seWfIkIewPQdaE3LiJCZzCHukvALMRV1e9pqUGQm",
+	"W54THH8QkzNTYE32wKtzO+2wvKPizmuhDZ6Vo/jnaybiHzgVZetF3fioIGMN8z5m46sOdgCirVHFv304",
+	"/HB4kKTJ2eGv50mavN47Oj486Oi407d16o6Na6BuuB868vEm3gs1HhV+zQ5sUOhoa9HTK6kzf1cBHU35",
+	"RQQFrG1kzKJe05abTWPKgdN5VJhcySZ+kuCmQUkur2Eeb8ChiJydt3JGairmBFUB2nkybRjnJJMiAyW6",
+	"DowJAyUoHK4GU8m8xzqMml/SwoDqfO/0VbLt2UXUXKtjvdZ2yw3hpepV7akT6t4ItH6WW+FVVbgNGqf3",
+	"qc1HE1ajxY9H9r80qZnwb2IqXGzz6ti/U2Y00ZJwKUpSMKUj4QzdHDWkltqQn0Z6m2AWbGd1tn0uNWgH",
+	"JqQQkNnRZ8xUsjWECkKFnoEakHcobsbR6DXRIHJCg/QuKuEYglzN8f+1Bj4FnRJWuCiIqz88x3C5PhNK",
+	"JojkOekNYGu2vRaLWSk0maGDZZpoVgrISeEnCgtEeQgl1zB3rphpIqQhbtH2tQanZSm8t66oJn7i+KqW",
+	"J2ANwHCO8d8OjSAAp3KSBX/45hC94NvDPfSJJ+/P8K+TD/bfvfP9t0maHBweH54fRj3k2ulaUwZkUuQ6",
+	"XSigApqDIqfYaWcPO7kASU3Y2K7h/vzTyxWzHaV3nd41sQmC7BB+FRSgQGSQEt1mFWp2qEDLVmWgh9MX",
+	"lDcVHRqqSjB6+IXltxZLDRuaXdMSBmegpiyD4Tur5DXztotsqDGgcOY/hh//IJ/+8UMsKi4dytpqrfDa",
+	"GYaFQK7lijpe/fJLRxl21q3cUswfHcuSCTdrHCe47Qj6M/IaBAGRN5IJjzOlA/L2j8rU3KNMs+xcStB4",
+	"Ainuf02e4b+XjdTmxwiGzjLQ+tJOFPXFzvj1JRNxL45LiEOO/I5RgxQ9kaNQoKs7uutMNj0AAPtcutdf",
+	"tsGsdke+LkLQ1lRSsb97IN+H0+Owj6Glc9rBHS3g4JWSM4sIqfWphhi5Zus/h0ASXoxjiJEHMBbBn/ab",
+	"z4zRny9TwjT4Y8yL8TM6P+8TFdB8TgrGYUDesCmEbGcheuxM3rPM1UQ+ru8va4OOYpFsFf63Cj0tLl7f",
+	"qfalKxIIbVCajFNWh0PfXcarUcRiFORMQWYuW8XiyrbRmigomTagwMa0nmDQEfN5XExr6xHfJRsQLO8O",
+	"SxUsxmUG6oge792cmt4cua7jzmqoUnQeYHRcZms8waLnneRmQijheMhsk5RQm/04W1PWFPNcgdYPtqQ1",
+	"p2uXFvO5gcOIxKpSypLDQDXZ4Mw6fhv8fT5toxTZOznyflXvkvd7ran+XxM5E4778M6XLp002p5tRjRl",
+	"ORFy0+eGLHHTmdoxo36tXqacWzi1M0EbXcmHOjTd6baGIx+yE4thYrthibv+dTkWLpY/WzbLeq+OV0oJ",
+	"FbndsKODGEGUx7WZ0UvsHUHdCATOj89SOya2CdgASIYDF+g0vaEHGFzRKYZqYlSrzeArsvLLvu9atxCX",
+	"QKqyr5cxPJ7h2UxCyCuZzy2uNZJklHOE5q0wzD4gdtjMM+7nT1ze7NabOsWvyrdYcq9RfGWaFnjXe+lU",
+	"z0MiZpE8gtj/BdDoLo5CDztZ0sgOVwV/281ecgm6j3SDWG5A8L034H/vvTvedQYlCzJTzJAcprFwQc5s",
+	"4PKrYZrUNPdxxWdX+tplPc58JXbXniWsqFgH0IsE9XuYUEqev6xCsrpLxqM6IqJrNKvw3DmRKuD5/Wnt",
+	"pg+8tcerkLHkSE0hR3z8OSj7M2kF5kcBBHkAYTXsCFcp+Jw8Q9TKK0y20etwKZsrml2HAAY6vRDOHUlt",
+	"gdTOTg7Tncoib/Kr9HC+u1G7pKGlm086+KJYyYS2sVw5Mt9aFjPorpIDmAKXTe04pyko7YQaD0aDkfUL",
+	"DQjasGSSvBiMBi8SmyFV9qQML3OYDhfnpXQkKp4lu0FHeTJJ3oBxhYy16sbz0ajvjC3auVPmkFkRKK27",
+	"e4RyhS0bQNYqZubJ5OOnNNFtXVM17y92pImhpUbX09XJJ8SXUkckeyensBTNepp/yny+RaUEbmjdcFip",
+	"OCS2gpDcpg+p5wQHtOo7MeLd/u+o29ZOUqJtbUMqYksUeqn5FE/OrGJZRWAKam4qJkpPkej+bblNg/0p",
+	"yEEYRrm+0wqXzU5c1S6moM7OGbgxw4ZTtlbditTtNtEFnpHBk1juKhuyhC1Og9atMKNdQQC/b6PCnBp6",
+	"RTXcpb+D0OZpFffh9Php9NZJnhvFpoi5TqQ2pYKz344xidAyuwbL3VFSSO7cN8bQFZWCwDxzC53a5Qfa",
+	"HRyztarUfQ5UvXbNNpT6MpoUreRkj62l19KyZgTDr1v9XU4xaifHTJs+iUYPqiEv0s27nKCrc9yuZ5Vx",
+	"y3IipYGIkAp3mAl/cGyOibo1imGEfAoTdCvwLKkCXw/JW9gm+KwK9H4Kirw9Pz8Zjgdj8uz08Ow8JeXp",
+	"yf7ODK5Ssu+gZOoSxx8H5H1BNHpXGrbWMrm0wxwFkiHw2HkLF8KWLPSAoMdE3MfljFjzdmaII4Z6joMV",
+	"q+awl+dui74hQvqqyfMFQZwMJW1NNZw+Hzo+b8nGvhq92DqArhRytoqg40e7BOHtdtNOj4LqH98A33oe",
+	"QsCNWVblXPaLiiWlJDMlRbmFb7Psi60vRo0TsxGtfTVpUZ0O6QXVhHk/TLWeSZWTiubkChC7zxvIXQpO",
+	"xSrbdiGCrSLctfkU5C6XZsaXhxaciT9kFk/Y1KLVoCeumnO9yMrsshxVeSE8n2mvWbiLEgqWbevFB3zv",
+	"Vsi0ZWQGxOb4vn8n22N6kYTZGVa5911fPAq8p09Pltz7gsO1xNcVWCJ384xZuvm1VKtA/uuPm6d8kxlc",
+	"JUuu8KNnBx0jYqkOe7mBMwGXjvLHPNyxeQnlLIPtsewKY749mH2Uo9itn/RdjMJ905al3tyd0mbqj31Y",
+	"XfGR+oPTqZuGebc4pJ7g6wfFGKw7fd+F9quE+sdNGILJqJEun/WpKipHtPWVW5m9G/dXC2q+vBzXvdrQ",
+	"jwnTu2drdf8E+M3xQv3Df/oeqKRzn2dLaBK2KvUeeoZuzobjpwEifoaqFTk60TA9qhm1qNMFR8mUvWi0",
+	"DeD1RMEgaK03kVh2P5BZu3BY37AtEapmU8m5n+wpVGrvyYXh79WUpdvuPpe/uybfw1wdf76lpbqlezaQ",
+	"509sp262ZTHq4Tj5yF24wPRNzgQJiW5KrmGu00BAMHElb1LSYRJsgPdJEDkynqnFQ+GuUKSOa3TE5YXA",
+	"OTLKOeQYxu0lCcOXp2i1QGtREDPkWSV5/qNHOw45cGoW10oClzggtozv/OyF8OVUO5LnTf3MvqhEXo5H",
+	"Dq3YizNSuBk0nWui5SaA2FdADTgr+Cbg4GlAe5cyeT56Md4ZjXdejM/Hzyej0WQ0+k/nMu9WRtmBBE+J",
+	"xv0B2DT4t3KGLlEBzapw+XeVdvHG9fjW767RUkGYlmgUObGlD85DgV0QShqpLLr01r2157H3Yu5iJg7s",
+	"+6VJ3MdMuLSlfBJW4lDkOpQodomQjh5kmnAovPQPpinegOkRbvT0VrVn70K6+2khi/EVF3yJ3uEJsr+u",
+	"KdPlrxh6vekqAowtYNlkGH47cfspZmm4VCMVrP/m4iHj9pHwp27ob/Zey0J1Mt4+cVlUxb9z0tJrW0fu",
+	"lwFP5I18ndDdifQmjDlJUJ676FgYEPgwly3h7Boe5paG3SsD324tq+o5DbSHq7bLGqE3Fa48OKPM7HaK",
+	"sB2iDqGtfci41DGiKxhCj1d5vFi1anE9l2Y867LclsKVXfCkPL5xuCo35XxBHVoK3e5pamOThQaEiYy3",
+	"OdzhdtwsatqXdwJxX10uGAC3tUMMyRb04Oit4skkGVpD8DNtXMvo4FgPAvHRA0Euyx0m9GbanXpMOHEY",
+	"L1BoWhZmZslj1MBMqmvX90K4K6B21YNueRgRmfsTbiD77G98VFCnW1WOd31nOzL21hfCVfRPlCwVrTUp",
+	"mLvHUuMZ/byZon0eLFPn7jbcfrr9bwAAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

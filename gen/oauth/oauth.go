@@ -184,7 +184,7 @@ func (e TokenReplyTokenType) Valid() bool {
 	}
 }
 
-// AuthorizationRequest What a client asks of the authorization endpoint.
+// AuthorizationRequest A request to the authorization endpoint.
 type AuthorizationRequest struct {
 	// AcrValues Accepted and without effect.
 	AcrValues string `json:"acr_values,omitempty"`
@@ -247,7 +247,7 @@ type AuthorizationRequest struct {
 	UiLocales string `json:"ui_locales,omitempty"`
 }
 
-// Introspection What an access token is (RFC 7662, section 2.2); more claims by its scopes.
+// Introspection The state and claims of an access token (RFC 7662, section 2.2); more claims by its scopes.
 type Introspection struct {
 	// Active Whether it is good for the caller now.
 	Active bool `json:"active"`
@@ -264,7 +264,7 @@ type Introspection struct {
 	// Iat When it was issued.
 	Iat *int64 `json:"iat,omitempty"`
 
-	// Iss Who issued it.
+	// Iss The issuer.
 	Iss *string `json:"iss,omitempty"`
 
 	// Jti Its ID.
@@ -273,7 +273,7 @@ type Introspection struct {
 	// Nbf When it begins.
 	Nbf *int64 `json:"nbf,omitempty"`
 
-	// Scope What was granted.
+	// Scope The scopes that were granted.
 	Scope *string `json:"scope,omitempty"`
 
 	// Sub The user.
@@ -330,7 +330,7 @@ type Key struct {
 	// N The modulus of an RSA key.
 	N *string `json:"n,omitempty"`
 
-	// Use What it is for.
+	// Use The use of the key.
 	Use KeyUse `json:"use"`
 
 	// X The x coordinate of an EC key; an OKP key.
@@ -349,7 +349,7 @@ type KeyCrv string
 // KeyKty The kind of key.
 type KeyKty string
 
-// KeyUse What it is for.
+// KeyUse The use of the key.
 type KeyUse string
 
 // KeySet A JSON Web Key Set (RFC 7517).
@@ -358,7 +358,7 @@ type KeySet struct {
 	Keys []Key `json:"keys"`
 }
 
-// LogoutRequest What ends a session.
+// LogoutRequest A logout request.
 type LogoutRequest struct {
 	// ClientId The client.
 	ClientId string `json:"client_id,omitempty"`
@@ -387,14 +387,14 @@ type LogoutRequest struct {
 
 // OAuthError A refusal (RFC 6749, section 5.2).
 type OAuthError struct {
-	// Error What kind of refusal it is.
+	// Error The error code.
 	Error OAuthErrorError `json:"error"`
 
 	// ErrorDescription For developers.
 	ErrorDescription string `json:"error_description,omitempty"`
 }
 
-// OAuthErrorError What kind of refusal it is.
+// OAuthErrorError The error code.
 type OAuthErrorError string
 
 // ProviderMetadata The provider's metadata (OpenID Connect Discovery, section 3).
@@ -538,16 +538,16 @@ type TokenReply struct {
 	// ExpiresIn Seconds until it ends.
 	ExpiresIn int64 `json:"expires_in"`
 
-	// IdToken Who the user is.
+	// IdToken The ID token.
 	IdToken string `json:"id_token,omitempty"`
 
-	// IssuedTokenType What an exchange issued.
+	// IssuedTokenType The type of the token that an exchange issued.
 	IssuedTokenType string `json:"issued_token_type,omitempty"`
 
 	// RefreshToken Gets the next tokens.
 	RefreshToken string `json:"refresh_token,omitempty"`
 
-	// Scope What was granted.
+	// Scope The scopes that were granted.
 	Scope string `json:"scope,omitempty"`
 
 	// TokenType How it is used.
@@ -557,12 +557,12 @@ type TokenReply struct {
 // TokenReplyTokenType How it is used.
 type TokenReplyTokenType string
 
-// TokenRequest What a client asks of the token endpoint; what is needed depends on grant_type.
+// TokenRequest A request to the token endpoint; grant_type decides which parameters it needs.
 type TokenRequest struct {
-	// ActorToken Who acts.
+	// ActorToken The token of the actor.
 	ActorToken string `json:"actor_token,omitempty"`
 
-	// ActorTokenType What the actor token is.
+	// ActorTokenType The type of the actor token.
 	ActorTokenType string `json:"actor_token_type,omitempty"`
 
 	// Assertion A JWT signed by a service user (RFC 7523).
@@ -586,7 +586,7 @@ type TokenRequest struct {
 	// Code The authorization code.
 	Code string `json:"code,omitempty"`
 
-	// CodeVerifier What the code challenge was made of.
+	// CodeVerifier The text that the code challenge is the hash of.
 	CodeVerifier string `json:"code_verifier,omitempty"`
 
 	// GrantType Which grant it is.
@@ -598,7 +598,7 @@ type TokenRequest struct {
 	// RefreshToken The last refresh token.
 	RefreshToken string `json:"refresh_token,omitempty"`
 
-	// RequestedTokenType What to issue; an access token by default.
+	// RequestedTokenType The type of token to issue; an access token by default.
 	RequestedTokenType string `json:"requested_token_type,omitempty"`
 
 	// Resource Not supported (document 2).
@@ -610,7 +610,7 @@ type TokenRequest struct {
 	// SubjectToken Whom the new token is about (RFC 8693).
 	SubjectToken string `json:"subject_token,omitempty"`
 
-	// SubjectTokenType What the subject token is.
+	// SubjectTokenType The type of the subject token.
 	SubjectTokenType string `json:"subject_token_type,omitempty"`
 }
 
@@ -739,7 +739,7 @@ func (a Status_Details_Item) MarshalJSON() ([]byte, error) {
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
-	// GetConfiguration What the OpenID provider can do, and where.
+	// GetConfiguration The capabilities and endpoints of the OpenID provider.
 	// (GET /.well-known/openid-configuration)
 	GetConfiguration(w http.ResponseWriter, r *http.Request, params GetConfigurationParams)
 	// Authorize Signs a user in for a client.

@@ -2488,7 +2488,7 @@ type AddTOTPReply struct {
 	// TotpID The ID of the authenticator.
 	TotpID string `json:"totpId"`
 
-	// URI What the app reads as a QR code: an otpauth URI with the secret. It is shown once.
+	// URI The text of the QR code: an otpauth URI with the secret. It is shown once.
 	URI string `json:"uri"`
 }
 
@@ -2613,7 +2613,7 @@ type AppV3AlphaOIDCConfig struct {
 	// AdditionalOrigins Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
 	AdditionalOrigins *[]string `json:"additionalOrigins,omitempty"`
 
-	// ApplicationType What kind of program it is; WEB when omitted.
+	// ApplicationType The kind of program; WEB when omitted.
 	ApplicationType *ApplicationType `json:"applicationType,omitempty"`
 
 	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it; SECRET when omitted.
@@ -2627,7 +2627,7 @@ type AppV3AlphaOIDCConfig struct {
 	// DevelopmentMode Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment. Not for production.
 	DevelopmentMode *bool `json:"developmentMode,omitempty"`
 
-	// GrantTypes What the token endpoint accepts; AUTHORIZATION_CODE when omitted.
+	// GrantTypes The grant types that the token endpoint accepts; AUTHORIZATION_CODE when omitted.
 	GrantTypes *[]GrantType `json:"grantTypes,omitempty"`
 
 	// IDTokenLifetime The lifetime of ID tokens, from one minute to 12 hours; as the settings of lifetimes say when omitted or longer than those. At most 43200s, 0s, or at least 60s.
@@ -2638,7 +2638,7 @@ type AppV3AlphaOIDCConfig struct {
 	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
 	IDTokenRoleAssertion *bool `json:"idTokenRoleAssertion,omitempty"`
 
-	// IDTokenSignedResponseAlg What ID tokens, and access tokens in the form JWT, are signed with (OpenID Connect Dynamic Client Registration); that of the instance when omitted. When no application of the instance asked for the algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
+	// IDTokenSignedResponseAlg The algorithm that signs ID tokens, and access tokens in the form JWT (OpenID Connect Dynamic Client Registration); that of the instance when omitted. When no application of the instance asked for the algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
 	IDTokenSignedResponseAlg *SignatureAlgorithm `json:"idTokenSignedResponseAlg,omitempty"`
 
 	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too. Without it they are at the userinfo endpoint only. Set it for clients that show the user of the ID token and do not ask there, such as Auth.js and passport-openidconnect: they show an empty user otherwise.
@@ -2663,7 +2663,7 @@ type AppV3AlphaOIDCConfig struct {
 	// Example: 2592000s
 	RefreshTokenLifetime *string `json:"refreshTokenLifetime,omitempty"`
 
-	// ResponseTypes What the authorization endpoint may answer; CODE when omitted.
+	// ResponseTypes The response types that the authorization endpoint accepts; CODE when omitted.
 	ResponseTypes *[]ResponseType `json:"responseTypes,omitempty"`
 }
 
@@ -2683,7 +2683,7 @@ type AppV3AlphaOIDCConfigOutput struct {
 	// AdditionalOrigins Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
 	AdditionalOrigins []string `json:"additionalOrigins"`
 
-	// ApplicationType What kind of program it is; WEB when omitted.
+	// ApplicationType The kind of program; WEB when omitted.
 	ApplicationType ApplicationType `json:"applicationType"`
 
 	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it; SECRET when omitted.
@@ -2697,7 +2697,7 @@ type AppV3AlphaOIDCConfigOutput struct {
 	// DevelopmentMode Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment. Not for production.
 	DevelopmentMode bool `json:"developmentMode"`
 
-	// GrantTypes What the token endpoint accepts; AUTHORIZATION_CODE when omitted.
+	// GrantTypes The grant types that the token endpoint accepts; AUTHORIZATION_CODE when omitted.
 	GrantTypes []GrantType `json:"grantTypes"`
 
 	// IDTokenLifetime The lifetime of ID tokens, from one minute to 12 hours; as the settings of lifetimes say when omitted or longer than those. At most 43200s, 0s, or at least 60s.
@@ -2708,7 +2708,7 @@ type AppV3AlphaOIDCConfigOutput struct {
 	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
 	IDTokenRoleAssertion bool `json:"idTokenRoleAssertion"`
 
-	// IDTokenSignedResponseAlg What ID tokens, and access tokens in the form JWT, are signed with (OpenID Connect Dynamic Client Registration); that of the instance when omitted. When no application of the instance asked for the algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
+	// IDTokenSignedResponseAlg The algorithm that signs ID tokens, and access tokens in the form JWT (OpenID Connect Dynamic Client Registration); that of the instance when omitted. When no application of the instance asked for the algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
 	IDTokenSignedResponseAlg SignatureAlgorithm `json:"idTokenSignedResponseAlg"`
 
 	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too. Without it they are at the userinfo endpoint only. Set it for clients that show the user of the ID token and do not ask there, such as Auth.js and passport-openidconnect: they show an empty user otherwise.
@@ -2733,7 +2733,7 @@ type AppV3AlphaOIDCConfigOutput struct {
 	// Example: 2592000s
 	RefreshTokenLifetime *string `json:"refreshTokenLifetime,omitempty"`
 
-	// ResponseTypes What the authorization endpoint may answer; CODE when omitted.
+	// ResponseTypes The response types that the authorization endpoint accepts; CODE when omitted.
 	ResponseTypes []ResponseType `json:"responseTypes"`
 }
 
@@ -2753,7 +2753,7 @@ type AppV3AlphaPatchOIDCConfig struct {
 	// AdditionalOrigins Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
 	AdditionalOrigins *Origins `json:"additionalOrigins,omitempty"`
 
-	// ApplicationType What kind of program it is.
+	// ApplicationType The kind of program.
 	ApplicationType *ApplicationType `json:"applicationType,omitempty"`
 
 	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it.
@@ -2767,7 +2767,7 @@ type AppV3AlphaPatchOIDCConfig struct {
 	// DevelopmentMode Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment. Not for production.
 	DevelopmentMode *bool `json:"developmentMode,omitempty"`
 
-	// GrantTypes What the token endpoint accepts.
+	// GrantTypes The grant types that the token endpoint accepts.
 	GrantTypes *GrantTypes `json:"grantTypes,omitempty"`
 
 	// IDTokenLifetime The lifetime of ID tokens, from one minute to 12 hours; zero, or longer than the settings: as the settings say. At most 43200s, 0s, or at least 60s.
@@ -2778,7 +2778,7 @@ type AppV3AlphaPatchOIDCConfig struct {
 	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
 	IDTokenRoleAssertion *bool `json:"idTokenRoleAssertion,omitempty"`
 
-	// IDTokenSignedResponseAlg What ID tokens, and access tokens in the form JWT, are signed with; UNSPECIFIED is that of the instance. A key that is new to the instance is published first: until ten minutes later, or eleven, the instance's signs.
+	// IDTokenSignedResponseAlg The algorithm that signs ID tokens, and access tokens in the form JWT; UNSPECIFIED is that of the instance. A key that is new to the instance is published first: until ten minutes later, or eleven, the instance's signs.
 	IDTokenSignedResponseAlg *SignatureAlgorithm `json:"idTokenSignedResponseAlg,omitempty"`
 
 	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too. Without it they are at the userinfo endpoint only. Set it for clients that show the user of the ID token and do not ask there, such as Auth.js and passport-openidconnect: they show an empty user otherwise.
@@ -2803,7 +2803,7 @@ type AppV3AlphaPatchOIDCConfig struct {
 	// Example: 2592000s
 	RefreshTokenLifetime *string `json:"refreshTokenLifetime,omitempty"`
 
-	// ResponseTypes What the authorization endpoint may answer.
+	// ResponseTypes The response types that the authorization endpoint accepts.
 	ResponseTypes *ResponseTypes `json:"responseTypes,omitempty"`
 }
 
@@ -2842,19 +2842,19 @@ type AppleConfigOutput struct {
 
 // AppleIDP AppleIDP is Apple as identity provider.
 type AppleIDP struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config AppleConfig `json:"config"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp IDP `json:"idp"`
 }
 
 // AppleIDPOutput AppleIDP is Apple as identity provider.
 type AppleIDPOutput struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config AppleConfigOutput `json:"config"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp IDPOutput `json:"idp"`
 }
 
@@ -2878,14 +2878,14 @@ type Authenticator struct {
 	// IsVerified Whether it counts.
 	IsVerified bool `json:"isVerified"`
 
-	// Type What it is.
+	// Type Its type.
 	Type SecondFactorType `json:"type"`
 }
 
 // AuthenticatorType AuthenticatorType is a way to authenticate.
 type AuthenticatorType string
 
-// AuthorizationRequest What a client asks of the authorization endpoint.
+// AuthorizationRequest A request to the authorization endpoint.
 type AuthorizationRequest struct {
 	// AcrValues Accepted and without effect.
 	AcrValues string `json:"acr_values,omitempty"`
@@ -2965,7 +2965,7 @@ type AzureADConfig struct {
 	// Scopes The scopes that are asked for; none: openid, profile, email.
 	Scopes *[]string `json:"scopes,omitempty"`
 
-	// Tenant Who may sign in: common, organizations, consumers, or the ID of one tenant; empty: common.
+	// Tenant The accounts that may sign in: common, organizations, consumers, or the ID of one tenant; empty: common.
 	Tenant *string `json:"tenant,omitempty"`
 }
 
@@ -2980,25 +2980,25 @@ type AzureADConfigOutput struct {
 	// Scopes The scopes that are asked for; none: openid, profile, email.
 	Scopes []string `json:"scopes"`
 
-	// Tenant Who may sign in: common, organizations, consumers, or the ID of one tenant; empty: common.
+	// Tenant The accounts that may sign in: common, organizations, consumers, or the ID of one tenant; empty: common.
 	Tenant string `json:"tenant"`
 }
 
 // AzureADIDP AzureADIDP is Microsoft Entra ID as identity provider.
 type AzureADIDP struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config AzureADConfig `json:"config"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp IDP `json:"idp"`
 }
 
 // AzureADIDPOutput AzureADIDP is Microsoft Entra ID as identity provider.
 type AzureADIDPOutput struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config AzureADConfigOutput `json:"config"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp IDPOutput `json:"idp"`
 }
 
@@ -3097,7 +3097,7 @@ type Checks struct {
 	// Totp The current code of their authenticator app.
 	Totp *CheckTOTP `json:"totp,omitempty"`
 
-	// User Who the user is. Once known they stay.
+	// User The user, who stays the same once known.
 	User *CheckUser `json:"user,omitempty"`
 }
 
@@ -3123,7 +3123,7 @@ type ComplianceProblem struct {
 	// Key Its stable name.
 	Key string `json:"key"`
 
-	// LocalizedMessage What it says, for people.
+	// LocalizedMessage The text, for people.
 	LocalizedMessage string `json:"localizedMessage"`
 }
 
@@ -3168,7 +3168,7 @@ type Consent struct {
 	// CreationDate When the user said yes.
 	CreationDate time.Time `json:"creationDate"`
 
-	// Roles The roles that were handed over, each as role@object. What the user got since is not among them.
+	// Roles The roles that were handed over, each as role@object. Roles that the user got since are not among them.
 	Roles []string `json:"roles"`
 }
 
@@ -3183,7 +3183,7 @@ type CreateAppKeyReply struct {
 
 // CreateAppReply CreateAppResponse is the response of CreateApp.
 type CreateAppReply struct {
-	// ClientID What the application calls itself at the endpoints of OpenID Connect.
+	// ClientID The client ID at the endpoints of OpenID Connect.
 	ClientID string `json:"clientId"`
 
 	// ClientSecret The client secret, for SECRET, BASIC and POST only. It is never shown again.
@@ -3593,7 +3593,7 @@ type DeliveryAttempt struct {
 	// Example: 10s
 	Duration string `json:"duration"`
 
-	// Error What went wrong, in words; empty when nothing did.
+	// Error The error, in words; empty when there is none.
 	Error string `json:"error"`
 
 	// Number Its number, from 1.
@@ -3779,7 +3779,7 @@ type EventListDetails struct {
 	// InstanceID The instance whose events these are. Sequences of another one say nothing here.
 	InstanceID string `json:"instanceId"`
 
-	// Position What to give as `after` next. Of a call that follows: the last event it looked at; of a search: the newest one behind which nothing can appear any more, for who wants to follow from here.
+	// Position The value of `after` for the next call. Of a call that follows: the last event it looked at; of a search: the newest one behind which nothing can appear any more, for who wants to follow from here.
 	Position string `json:"position"`
 
 	// ProcessedSequence The event of the instance with the greatest sequence, as of this call.
@@ -3833,7 +3833,7 @@ type EventTypeFilter struct {
 
 // EventTypesFilter EventTypesFilter is met by the events of some types.
 type EventTypesFilter struct {
-	// Types Types, or groups of them: user.human.* is every type below user.human. What no event is called is met by none.
+	// Types Types, or groups of them: user.human.* is every type below user.human. An unknown type matches no event.
 	Types []string `json:"types"`
 }
 
@@ -3945,7 +3945,7 @@ type Factors struct {
 	// Totp The authenticator app.
 	Totp *Factor `json:"totp,omitempty"`
 
-	// User Who the user is.
+	// User The user.
 	User *UserFactor `json:"user,omitempty"`
 }
 
@@ -3954,7 +3954,7 @@ type FeatureFlag struct {
 	// Enabled Whether the feature is on.
 	Enabled bool `json:"enabled"`
 
-	// Source Who decided.
+	// Source The context that decided.
 	Source Source `json:"source"`
 }
 
@@ -3994,7 +3994,7 @@ type GetApp struct {
 	// API An API that checks tokens at the introspection endpoint.
 	API *APIConfigOutput `json:"api,omitempty"`
 
-	// ClientID What it calls itself at the endpoints of OpenID Connect.
+	// ClientID The client ID at the endpoints of OpenID Connect.
 	ClientID string `json:"clientId"`
 
 	// ComplianceProblems Which recommendations they contradict.
@@ -4057,7 +4057,7 @@ type GetAppleIDP struct {
 	// State Whether it is active in the context.
 	State EffectiveState `json:"state"`
 
-	// Type What it speaks.
+	// Type The protocol.
 	Type ProviderType `json:"type"`
 }
 
@@ -4081,7 +4081,7 @@ type GetAzureADIDP struct {
 	// State Whether it is active in the context.
 	State EffectiveState `json:"state"`
 
-	// Type What it speaks.
+	// Type The protocol.
 	Type ProviderType `json:"type"`
 }
 
@@ -4105,7 +4105,7 @@ type GetDelivery struct {
 	// Details When and where the delivery last changed.
 	Details Details `json:"details"`
 
-	// Event What is delivered.
+	// Event The event that is delivered.
 	Event DeliveredEvent `json:"event"`
 
 	// Execution The ID of the execution that named the target.
@@ -4132,7 +4132,7 @@ type GetDeliveryReply struct {
 	// Delivery The delivery with its details.
 	Delivery GetDelivery `json:"delivery"`
 
-	// Request What is sent.
+	// Request The message that is sent.
 	Request DeliveryRequest `json:"request"`
 }
 
@@ -4153,7 +4153,7 @@ type GetDomain struct {
 	// ValidationLocation Where the token is looked for: a URL, or the name of a TXT record; empty once the claim is proven.
 	ValidationLocation string `json:"validationLocation"`
 
-	// ValidationToken What the TXT record or the file has to hold; empty once the claim is proven.
+	// ValidationToken The text that the TXT record or the file has to hold; empty once the claim is proven.
 	ValidationToken string `json:"validationToken"`
 
 	// ValidationType How the claim is proven.
@@ -4192,7 +4192,7 @@ type GetEvent struct {
 	// Creator The user who caused it; "system" for the product itself.
 	Creator string `json:"creator"`
 
-	// Payload What the event says: the payload of its type, which the event catalogue describes. Never a secret, a hash or a token.
+	// Payload The content of the event: the payload of its type, which the event catalogue describes. Never a secret, a hash or a token.
 	Payload map[string]interface{} `json:"payload"`
 
 	// ResourceOwner The context the object belongs to.
@@ -4204,7 +4204,7 @@ type GetEvent struct {
 	// Traceparent Where that request stands in a trace (W3C Trace Context), if it was part of one.
 	Traceparent string `json:"traceparent"`
 
-	// Type What happened, for example user.human.added.
+	// Type The type, for example user.human.added.
 	Type string `json:"type"`
 }
 
@@ -4231,7 +4231,7 @@ type GetGitHubESIDP struct {
 	// State Whether it is active in the context.
 	State EffectiveState `json:"state"`
 
-	// Type What it speaks.
+	// Type The protocol.
 	Type ProviderType `json:"type"`
 }
 
@@ -4255,7 +4255,7 @@ type GetGitHubIDP struct {
 	// State Whether it is active in the context.
 	State EffectiveState `json:"state"`
 
-	// Type What it speaks.
+	// Type The protocol.
 	Type ProviderType `json:"type"`
 }
 
@@ -4279,7 +4279,7 @@ type GetGitLabIDP struct {
 	// State Whether it is active in the context.
 	State EffectiveState `json:"state"`
 
-	// Type What it speaks.
+	// Type The protocol.
 	Type ProviderType `json:"type"`
 }
 
@@ -4303,7 +4303,7 @@ type GetGitLabSelfHostedIDP struct {
 	// State Whether it is active in the context.
 	State EffectiveState `json:"state"`
 
-	// Type What it speaks.
+	// Type The protocol.
 	Type ProviderType `json:"type"`
 }
 
@@ -4327,7 +4327,7 @@ type GetGoogleIDP struct {
 	// State Whether it is active in the context.
 	State EffectiveState `json:"state"`
 
-	// Type What it speaks.
+	// Type The protocol.
 	Type ProviderType `json:"type"`
 }
 
@@ -4363,7 +4363,7 @@ type GetIDP struct {
 	// Details When it last changed in the context, and the context that defines it.
 	Details Details `json:"details"`
 
-	// Idp What all of them have.
+	// Idp The settings that all types share.
 	Idp IDPOutput `json:"idp"`
 
 	// Parent The context above the one that asks, and the state there; absent where the provider is defined.
@@ -4372,7 +4372,7 @@ type GetIDP struct {
 	// State Whether it is active in the context.
 	State EffectiveState `json:"state"`
 
-	// Type What it speaks.
+	// Type The protocol.
 	Type ProviderType `json:"type"`
 }
 
@@ -4384,10 +4384,10 @@ type GetIDPLink struct {
 	// Details When and where it last changed.
 	Details Details `json:"details"`
 
-	// ExternalUserID Who the user is there.
+	// ExternalUserID The account there.
 	ExternalUserID string `json:"externalUserId"`
 
-	// ExternalUsername What they are called there, as of the last login.
+	// ExternalUsername The name of the account there, as of the last login.
 	ExternalUsername string `json:"externalUsername"`
 
 	// IdpID The provider.
@@ -4486,7 +4486,7 @@ type GetMembershipReply struct {
 	Membership GetMembership `json:"membership"`
 }
 
-// GetMessage GetMessage is an e-mail or a text message to a user, with its details: sequence is that of its last replay, 0 while there was none. What it says is not shown.
+// GetMessage GetMessage is an e-mail or a text message to a user, with its details: sequence is that of its last replay, 0 while there was none. Its text is not shown.
 type GetMessage struct {
 	// Attempts How many attempts were made, since the last replay if there was one.
 	Attempts int64 `json:"attempts"`
@@ -4545,7 +4545,7 @@ type GetOAuthIDP struct {
 	// State Whether it is active in the context.
 	State EffectiveState `json:"state"`
 
-	// Type What it speaks.
+	// Type The protocol.
 	Type ProviderType `json:"type"`
 }
 
@@ -4569,7 +4569,7 @@ type GetOIDCIDP struct {
 	// State Whether it is active in the context.
 	State EffectiveState `json:"state"`
 
-	// Type What it speaks.
+	// Type The protocol.
 	Type ProviderType `json:"type"`
 }
 
@@ -4689,7 +4689,7 @@ type GetRole struct {
 	// Group Its group.
 	Group string `json:"group"`
 
-	// Key What tokens and grants call it.
+	// Key The key in tokens and grants.
 	Key string `json:"key"`
 
 	// ProjectID The project it is a role of.
@@ -4719,7 +4719,7 @@ type GetSMSProvider struct {
 	// State Whether it is active in the context.
 	State EffectiveState `json:"state"`
 
-	// StatePolicy What the context says of that itself.
+	// StatePolicy The setting of the context itself.
 	StatePolicy StatePolicy `json:"statePolicy"`
 }
 
@@ -4746,7 +4746,7 @@ type GetSMTPProvider struct {
 	// State Whether it is active in the context.
 	State EffectiveState `json:"state"`
 
-	// StatePolicy What the context says of that itself.
+	// StatePolicy The setting of the context itself.
 	StatePolicy StatePolicy `json:"statePolicy"`
 }
 
@@ -4761,7 +4761,7 @@ type GetService struct {
 	// AccessTokenType The kind of access tokens it gets.
 	AccessTokenType AccessTokenType `json:"accessTokenType"`
 
-	// Description What it does.
+	// Description Its purpose, for people.
 	Description string `json:"description"`
 
 	// HasSecret Whether it has a client secret.
@@ -4776,7 +4776,7 @@ type GetSession struct {
 	// CreationDate When it was made.
 	CreationDate time.Time `json:"creationDate"`
 
-	// Creator Who made it.
+	// Creator The user who made it.
 	Creator string `json:"creator"`
 
 	// Details When and where the session last changed.
@@ -4785,7 +4785,7 @@ type GetSession struct {
 	// ExpirationDate When its lifetime ends; absent when it does not.
 	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
 
-	// Factors What is proven; nothing but the user once it expired.
+	// Factors The factors that were proven; only the user once it expired.
 	Factors Factors `json:"factors"`
 
 	// Metadata Data of the caller, by key.
@@ -4998,37 +4998,37 @@ type GitHubESConfigOutput struct {
 
 // GitHubESIDP GitHubESIDP is a GitHub Enterprise Server as identity provider.
 type GitHubESIDP struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config GitHubESConfig `json:"config"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp IDP `json:"idp"`
 }
 
 // GitHubESIDPOutput GitHubESIDP is a GitHub Enterprise Server as identity provider.
 type GitHubESIDPOutput struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config GitHubESConfigOutput `json:"config"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp IDPOutput `json:"idp"`
 }
 
 // GitHubIDP GitHubIDP is GitHub as identity provider.
 type GitHubIDP struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config GitHubConfig `json:"config"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp IDP `json:"idp"`
 }
 
 // GitHubIDPOutput GitHubIDP is GitHub as identity provider.
 type GitHubIDPOutput struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config GitHubConfigOutput `json:"config"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp IDPOutput `json:"idp"`
 }
 
@@ -5055,19 +5055,19 @@ type GitLabConfigOutput struct {
 
 // GitLabIDP GitLabIDP is GitLab as identity provider.
 type GitLabIDP struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config GitLabConfig `json:"config"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp IDP `json:"idp"`
 }
 
 // GitLabIDPOutput GitLabIDP is GitLab as identity provider.
 type GitLabIDPOutput struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config GitLabConfigOutput `json:"config"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp IDPOutput `json:"idp"`
 }
 
@@ -5100,19 +5100,19 @@ type GitLabSelfHostedConfigOutput struct {
 
 // GitLabSelfHostedIDP GitLabSelfHostedIDP is a GitLab of one's own as identity provider.
 type GitLabSelfHostedIDP struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config GitLabSelfHostedConfig `json:"config"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp IDP `json:"idp"`
 }
 
 // GitLabSelfHostedIDPOutput GitLabSelfHostedIDP is a GitLab of one's own as identity provider.
 type GitLabSelfHostedIDPOutput struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config GitLabSelfHostedConfigOutput `json:"config"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp IDPOutput `json:"idp"`
 }
 
@@ -5139,19 +5139,19 @@ type GoogleConfigOutput struct {
 
 // GoogleIDP GoogleIDP is Google as identity provider.
 type GoogleIDP struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config GoogleConfig `json:"config"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp IDP `json:"idp"`
 }
 
 // GoogleIDPOutput GoogleIDP is Google as identity provider.
 type GoogleIDPOutput struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config GoogleConfigOutput `json:"config"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp IDPOutput `json:"idp"`
 }
 
@@ -5220,13 +5220,13 @@ type IDFilter struct {
 
 // IDP IDP is what all identity providers have, whatever their type.
 type IDP struct {
-	// Description What people should know of it.
+	// Description A description, for people.
 	Description *string `json:"description,omitempty"`
 
 	// Name A name for people, shown on the button of the login pages.
 	Name string `json:"name"`
 
-	// Options What happens to the accounts of those who sign in with it.
+	// Options How accounts of the provider become users.
 	Options *Options `json:"options,omitempty"`
 
 	// StatePolicy Whether it is active in the context: where it is defined ACTIVATE, INHERIT and none make it active, DEACTIVATE inactive. In an answer that of the context which asks.
@@ -5244,10 +5244,10 @@ type IDPIDFilter struct {
 
 // IDPLink IDPLink is an account at an identity provider that signs a user in.
 type IDPLink struct {
-	// ExternalUserID Who the user is there: what the provider never gives to somebody else, such as the claim sub, or the number of a GitHub account.
+	// ExternalUserID The ID of the account there, which the provider never gives to another one: the claim sub, or the number of a GitHub account.
 	ExternalUserID string `json:"externalUserId"`
 
-	// ExternalUsername What they are called there, for people.
+	// ExternalUsername The name of the account there, for people.
 	ExternalUsername *string `json:"externalUsername,omitempty"`
 
 	// IdpID The provider.
@@ -5268,13 +5268,13 @@ type IDPLinkSearchFilter struct {
 
 // IDPOutput IDP is what all identity providers have, whatever their type.
 type IDPOutput struct {
-	// Description What people should know of it.
+	// Description A description, for people.
 	Description string `json:"description"`
 
 	// Name A name for people, shown on the button of the login pages.
 	Name string `json:"name"`
 
-	// Options What happens to the accounts of those who sign in with it.
+	// Options How accounts of the provider become users.
 	Options *OptionsOutput `json:"options,omitempty"`
 
 	// StatePolicy Whether it is active in the context: where it is defined ACTIVATE, INHERIT and none make it active, DEACTIVATE inactive. In an answer that of the context which asks.
@@ -5344,7 +5344,7 @@ type IdpV3AlphaPatchOIDCConfig struct {
 	Scopes *[]string `json:"scopes,omitempty"`
 }
 
-// Image Image is a picture to upload: PNG, JPEG or WebP. What is kept is drawn anew from it, scaled down to what pages show.
+// Image Image is a picture to upload: PNG, JPEG or WebP. The image is drawn anew from it, scaled down to what pages show.
 type Image struct {
 	// Content The file; empty: none. At most 524288 bytes.
 	Content *[]byte `json:"content,omitempty"`
@@ -5361,13 +5361,13 @@ type ImportReport struct {
 	// ImportID The import; its events name it.
 	ImportID string `json:"importId"`
 
-	// NotCarried What was not carried over, and why; at most 1000 of them.
+	// NotCarried The items that were not carried over, with the reason; at most 1000.
 	NotCarried []Lost `json:"notCarried"`
 
 	// Organizations The organizations of the outcomes that are there, or would be; at most 1000 of them.
 	Organizations []ImportedOrganization `json:"organizations"`
 
-	// Outcomes What became of the lists, by organization.
+	// Outcomes The outcome of the lists, by organization.
 	Outcomes []Outcome `json:"outcomes"`
 
 	// TotalNotCarried How many that are.
@@ -5379,7 +5379,7 @@ type ImportRequest struct {
 	// Async Whether it runs by itself: the answer is an operation.
 	Async *bool `json:"async,omitempty"`
 
-	// DataOrgsv1 What was exported, as it is (an object of the shape TransferFile) or as a text.
+	// DataOrgsv1 The export, as it is (an object of the shape TransferFile) or as a text.
 	DataOrgsv1 interface{} `json:"data_orgsv1,omitempty"`
 
 	// DataOrgsv1Gcs An object of Google Cloud Storage.
@@ -5391,8 +5391,8 @@ type ImportRequest struct {
 	// DryRun Whether nothing is changed; the answer says what would be.
 	DryRun *bool `json:"dry_run,omitempty"`
 
-	// OnConflict What happens to what is there already: refuse ends the import, skip leaves it as it is, update changes it
-	// to what the file says. What is secret and not in the file stays.
+	// OnConflict The rule for objects that exist already: refuse ends the import, skip leaves it as it is, update changes it
+	// to what the file says. Secrets that are not in the file stay.
 	OnConflict *ImportRequestOnConflict `json:"on_conflict,omitempty"`
 
 	// Timeout How long it may take: a number with a unit (30s, 10m, 1h30m), at most 24h. 5 minutes when it is
@@ -5402,8 +5402,8 @@ type ImportRequest struct {
 	Timeout *Timeout `json:"timeout,omitempty"`
 }
 
-// ImportRequestOnConflict What happens to what is there already: refuse ends the import, skip leaves it as it is, update changes it
-// to what the file says. What is secret and not in the file stays.
+// ImportRequestOnConflict The rule for objects that exist already: refuse ends the import, skip leaves it as it is, update changes it
+// to what the file says. Secrets that are not in the file stay.
 type ImportRequestOnConflict string
 
 // ImportedOrganization ImportedOrganization is what people have to know of an organization to sign in.
@@ -5508,7 +5508,7 @@ type IntentFactor struct {
 	VerifiedAt time.Time `json:"verifiedAt"`
 }
 
-// Introspection What an access token is (RFC 7662, section 2.2); more claims by its scopes.
+// Introspection The state and claims of an access token (RFC 7662, section 2.2); more claims by its scopes.
 type Introspection struct {
 	// Active Whether it is good for the caller now.
 	Active bool `json:"active"`
@@ -5525,7 +5525,7 @@ type Introspection struct {
 	// Iat When it was issued.
 	Iat *int64 `json:"iat,omitempty"`
 
-	// Iss Who issued it.
+	// Iss The issuer.
 	Iss *string `json:"iss,omitempty"`
 
 	// Jti Its ID.
@@ -5534,7 +5534,7 @@ type Introspection struct {
 	// Nbf When it begins.
 	Nbf *int64 `json:"nbf,omitempty"`
 
-	// Scope What was granted.
+	// Scope The scopes that were granted.
 	Scope *string `json:"scope,omitempty"`
 
 	// Sub The user.
@@ -5591,7 +5591,7 @@ type Key struct {
 	// N The modulus of an RSA key.
 	N *string `json:"n,omitempty"`
 
-	// Use What it is for.
+	// Use The use of the key.
 	Use KeyUse `json:"use"`
 
 	// X The x coordinate of an EC key; an OKP key.
@@ -5610,7 +5610,7 @@ type KeyCrv string
 // KeyKty The kind of key.
 type KeyKty string
 
-// KeyUse What it is for.
+// KeyUse The use of the key.
 type KeyUse string
 
 // KeySet A JSON Web Key Set (RFC 7517).
@@ -5656,7 +5656,7 @@ type Limits struct {
 
 // ListAuthenticatorsReply ListAuthenticatorsResponse is the response of ListAuthenticators.
 type ListAuthenticatorsReply struct {
-	// Details What part of the authenticators this is.
+	// Details The position of this page in the list.
 	Details ListDetails `json:"details"`
 
 	// Result The authenticators.
@@ -5729,7 +5729,7 @@ type LoginNameFilter struct {
 	Method *TextFilterMethod `json:"method,omitempty"`
 }
 
-// LogoutRequest What ends a session.
+// LogoutRequest A logout request.
 type LogoutRequest struct {
 	// ClientID The client.
 	ClientID string `json:"client_id,omitempty"`
@@ -5782,7 +5782,7 @@ type MachineKey struct {
 	// PublicKey A public key in PEM (PUBLIC KEY or RSA PUBLIC KEY) or as a JWK: RSA of 2048 to 8192 bits, EC on P-256, P-384 or P-521, or Ed25519. Without it a pair is made.
 	PublicKey *string `json:"publicKey,omitempty"`
 
-	// Type What pair to make.
+	// Type The kind of key pair to make.
 	Type *MachineKeyType `json:"type,omitempty"`
 }
 
@@ -5865,7 +5865,7 @@ type MessageAttempt struct {
 	// Example: 10s
 	Duration string `json:"duration"`
 
-	// Error What went wrong, in words; empty when nothing did.
+	// Error The error, in words; empty when there is none.
 	Error string `json:"error"`
 
 	// Number Its number, from 1.
@@ -6003,49 +6003,49 @@ type OAuthConfigOutput struct {
 
 // OAuthError A refusal (RFC 6749, section 5.2).
 type OAuthError struct {
-	// Error What kind of refusal it is.
+	// Error The error code.
 	Error OAuthErrorError `json:"error"`
 
 	// ErrorDescription For developers.
 	ErrorDescription string `json:"error_description,omitempty"`
 }
 
-// OAuthErrorError What kind of refusal it is.
+// OAuthErrorError The error code.
 type OAuthErrorError string
 
 // OAuthIDP OAuthIDP is any OAuth 2.0 server that tells who the user is as identity provider.
 type OAuthIDP struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config OAuthConfig `json:"config"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp IDP `json:"idp"`
 }
 
 // OAuthIDPOutput OAuthIDP is any OAuth 2.0 server that tells who the user is as identity provider.
 type OAuthIDPOutput struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config OAuthConfigOutput `json:"config"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp IDPOutput `json:"idp"`
 }
 
 // OIDCIDP OIDCIDP is any OpenID provider as identity provider.
 type OIDCIDP struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config IdpV3AlphaOIDCConfig `json:"config"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp IDP `json:"idp"`
 }
 
 // OIDCIDPOutput OIDCIDP is any OpenID provider as identity provider.
 type OIDCIDPOutput struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config IdpV3AlphaOIDCConfigOutput `json:"config"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp IDPOutput `json:"idp"`
 }
 
@@ -6217,7 +6217,7 @@ type Parent struct {
 	State EffectiveState `json:"state"`
 }
 
-// Password Password is a new password of a human. What is asked of it says SetPassword.
+// Password Password is a new password of a human. SetPassword says what it has to be.
 type Password struct {
 	// ChangeRequired Whether it has to be changed at the next login.
 	ChangeRequired *bool `json:"changeRequired,omitempty"`
@@ -6229,7 +6229,7 @@ type Password struct {
 	Plain *string `json:"plain,omitempty"`
 }
 
-// PasswordOutput Password is a new password of a human. What is asked of it says SetPassword.
+// PasswordOutput Password is a new password of a human. SetPassword says what it has to be.
 type PasswordOutput struct {
 	// ChangeRequired Whether it has to be changed at the next login.
 	ChangeRequired bool `json:"changeRequired"`
@@ -6297,10 +6297,10 @@ type PatchAppleConfig struct {
 
 // PatchAppleIDP PatchAppleIDP changes the fields that are present.
 type PatchAppleIDP struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config *PatchAppleConfig `json:"config,omitempty"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp *PatchIDP `json:"idp,omitempty"`
 }
 
@@ -6330,10 +6330,10 @@ type PatchAzureADConfig struct {
 
 // PatchAzureADIDP PatchAzureADIDP changes the fields that are present.
 type PatchAzureADIDP struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config *PatchAzureADConfig `json:"config,omitempty"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp *PatchIDP `json:"idp,omitempty"`
 }
 
@@ -6399,10 +6399,10 @@ type PatchGitHubESConfig struct {
 
 // PatchGitHubESIDP PatchGitHubESIDP changes the fields that are present.
 type PatchGitHubESIDP struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config *PatchGitHubESConfig `json:"config,omitempty"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp *PatchIDP `json:"idp,omitempty"`
 }
 
@@ -6414,10 +6414,10 @@ type PatchGitHubESIDPReply struct {
 
 // PatchGitHubIDP PatchGitHubIDP changes the fields that are present.
 type PatchGitHubIDP struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config *PatchGitHubConfig `json:"config,omitempty"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp *PatchIDP `json:"idp,omitempty"`
 }
 
@@ -6441,10 +6441,10 @@ type PatchGitLabConfig struct {
 
 // PatchGitLabIDP PatchGitLabIDP changes the fields that are present.
 type PatchGitLabIDP struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config *PatchGitLabConfig `json:"config,omitempty"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp *PatchIDP `json:"idp,omitempty"`
 }
 
@@ -6471,10 +6471,10 @@ type PatchGitLabSelfHostedConfig struct {
 
 // PatchGitLabSelfHostedIDP PatchGitLabSelfHostedIDP changes the fields that are present.
 type PatchGitLabSelfHostedIDP struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config *PatchGitLabSelfHostedConfig `json:"config,omitempty"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp *PatchIDP `json:"idp,omitempty"`
 }
 
@@ -6498,10 +6498,10 @@ type PatchGoogleConfig struct {
 
 // PatchGoogleIDP PatchGoogleIDP changes the fields that are present.
 type PatchGoogleIDP struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config *PatchGoogleConfig `json:"config,omitempty"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp *PatchIDP `json:"idp,omitempty"`
 }
 
@@ -6621,10 +6621,10 @@ type PatchOAuthConfig struct {
 
 // PatchOAuthIDP PatchOAuthIDP changes the fields that are present.
 type PatchOAuthIDP struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config *PatchOAuthConfig `json:"config,omitempty"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp *PatchIDP `json:"idp,omitempty"`
 }
 
@@ -6636,10 +6636,10 @@ type PatchOAuthIDPReply struct {
 
 // PatchOIDCIDP PatchOIDCIDP changes the fields that are present.
 type PatchOIDCIDP struct {
-	// Config What this type has.
+	// Config The settings of this type.
 	Config *IdpV3AlphaPatchOIDCConfig `json:"config,omitempty"`
 
-	// Idp What all types have.
+	// Idp The settings that all types share.
 	Idp *PatchIDP `json:"idp,omitempty"`
 }
 
@@ -6675,7 +6675,7 @@ type PatchProfile struct {
 	// Birthdate A new day of birth as YYYY-MM-DD, with the year 0000 when it is not told, or the year alone.
 	Birthdate *string `json:"birthdate,omitempty"`
 
-	// DisplayName What to show; empty for the default. A default follows the names.
+	// DisplayName The display name; empty for the default, which follows the names.
 	DisplayName *string `json:"displayName,omitempty"`
 
 	// FamilyName A new family name.
@@ -6787,7 +6787,7 @@ type PatchSMSProviderReply struct {
 	Details Details `json:"details"`
 }
 
-// PatchSMTPConfig PatchSMTPConfig changes the fields that are present. Who changes the server or the token endpoint gives the secrets again, too: otherwise they could have them sent to themselves.
+// PatchSMTPConfig PatchSMTPConfig changes the fields that are present. A change of the server or of the token endpoint has to give the secrets again: they would be sent to the new place otherwise.
 type PatchSMTPConfig struct {
 	// Auth Another mechanism.
 	Auth *AuthMechanism `json:"auth,omitempty"`
@@ -6795,7 +6795,7 @@ type PatchSMTPConfig struct {
 	// Host Another server.
 	Host *string `json:"host,omitempty"`
 
-	// Oauth What changes of where XOAUTH2 gets its tokens.
+	// Oauth Changes of the token endpoint of XOAUTH2.
 	Oauth *PatchOAuthClient `json:"oauth,omitempty"`
 
 	// Password Another password.
@@ -6858,7 +6858,7 @@ type PatchSession struct {
 	// Challenges Codes to be made for later checks.
 	Challenges *Challenges `json:"challenges,omitempty"`
 
-	// Checks What the user proves.
+	// Checks The factors the user proves.
 	Checks *Checks `json:"checks,omitempty"`
 
 	// Lifetime How long it counts from now on, at most ten years. More than 0s, at most 3.1536e+08s.
@@ -7045,7 +7045,7 @@ type Profile struct {
 	// Birthdate The day of birth as YYYY-MM-DD, with the year 0000 when it is not told, or the year alone.
 	Birthdate *string `json:"birthdate,omitempty"`
 
-	// DisplayName What to show; by default the given and family name, or else the username.
+	// DisplayName The display name; by default the given and family name, or else the username.
 	DisplayName *string `json:"displayName,omitempty"`
 
 	// FamilyName The family name.
@@ -7084,7 +7084,7 @@ type ProfileOutput struct {
 	// Birthdate The day of birth as YYYY-MM-DD, with the year 0000 when it is not told, or the year alone.
 	Birthdate string `json:"birthdate"`
 
-	// DisplayName What to show; by default the given and family name, or else the username.
+	// DisplayName The display name; by default the given and family name, or else the username.
 	DisplayName string `json:"displayName"`
 
 	// FamilyName The family name.
@@ -7478,7 +7478,7 @@ type ResolvedBool struct {
 	Value bool `json:"value"`
 }
 
-// ResolvedBrandingSettings ResolvedBrandingSettings are the properties as they apply in a context. What nobody says comes from the system.
+// ResolvedBrandingSettings ResolvedBrandingSettings are the properties as they apply in a context. A property that no context sets comes from the system.
 type ResolvedBrandingSettings struct {
 	// BackgroundColorDark The dark background.
 	BackgroundColorDark ResolvedString `json:"backgroundColorDark"`
@@ -7599,7 +7599,7 @@ type ResolvedMessageTextSettings struct {
 	// Greeting The first line.
 	Greeting ResolvedString `json:"greeting"`
 
-	// Preheader What mail programs show beside the subject.
+	// Preheader The preview that mail programs show beside the subject.
 	Preheader ResolvedString `json:"preheader"`
 
 	// Subject The subject.
@@ -7719,7 +7719,7 @@ type Role struct {
 	// Group Roles of the same group are shown together.
 	Group *string `json:"group,omitempty"`
 
-	// Key What tokens and grants call it; unique in the project and not changeable.
+	// Key The key in tokens and grants; unique in the project and not changeable.
 	Key string `json:"key"`
 
 	// ProjectID The project it is a role of.
@@ -7823,7 +7823,7 @@ type SMSEndpointOutput struct {
 
 // SMSProvider SMSProvider carries text messages on: Twilio, or an HTTP endpoint.
 type SMSProvider struct {
-	// Description What people should know of it.
+	// Description A description, for people.
 	Description *string `json:"description,omitempty"`
 
 	// HTTP An HTTP endpoint.
@@ -7841,7 +7841,7 @@ type SMSProviderFieldName string
 
 // SMSProviderOutput SMSProvider carries text messages on: Twilio, or an HTTP endpoint.
 type SMSProviderOutput struct {
-	// Description What people should know of it.
+	// Description A description, for people.
 	Description string `json:"description"`
 
 	// HTTP An HTTP endpoint.
@@ -7897,7 +7897,7 @@ type SMTPConfig struct {
 	// TLS How the connection is encrypted.
 	TLS *TLSMode `json:"tls,omitempty"`
 
-	// User Who signs in to it; empty: nobody does.
+	// User The credentials for it; empty: none.
 	User *string `json:"user,omitempty"`
 }
 
@@ -7915,13 +7915,13 @@ type SMTPConfigOutput struct {
 	// TLS How the connection is encrypted.
 	TLS TLSMode `json:"tls"`
 
-	// User Who signs in to it; empty: nobody does.
+	// User The credentials for it; empty: none.
 	User string `json:"user"`
 }
 
 // SMTPProvider SMTPProvider carries e-mails on: a mail server, or an HTTP endpoint.
 type SMTPProvider struct {
-	// Description What people should know of it.
+	// Description A description, for people.
 	Description *string `json:"description,omitempty"`
 
 	// HTTP An HTTP endpoint.
@@ -7948,7 +7948,7 @@ type SMTPProviderFieldName string
 
 // SMTPProviderOutput SMTPProvider carries e-mails on: a mail server, or an HTTP endpoint.
 type SMTPProviderOutput struct {
-	// Description What people should know of it.
+	// Description A description, for people.
 	Description string `json:"description"`
 
 	// HTTP An HTTP endpoint.
@@ -7998,7 +7998,7 @@ type SMTPTest struct {
 
 // SearchAppKeysReply SearchAppKeysResponse is the response of SearchAppKeys.
 type SearchAppKeysReply struct {
-	// Details What part of the matches this is.
+	// Details The position of this page in the list.
 	Details ListDetails `json:"details"`
 
 	// Result The matches.
@@ -8010,7 +8010,7 @@ type SearchAppKeysReply struct {
 
 // SearchAppsReply SearchAppsResponse is the response of SearchApps.
 type SearchAppsReply struct {
-	// Details What part of the matches this is.
+	// Details The position of this page in the list.
 	Details ListDetails `json:"details"`
 
 	// Result The matches.
@@ -8022,7 +8022,7 @@ type SearchAppsReply struct {
 
 // SearchDeliveriesReply SearchDeliveriesResponse is the response of SearchDeliveries.
 type SearchDeliveriesReply struct {
-	// Details What part of the matches this is.
+	// Details The position of this page in the list.
 	Details ListDetails `json:"details"`
 
 	// Result The matches.
@@ -8034,7 +8034,7 @@ type SearchDeliveriesReply struct {
 
 // SearchDomainsReply SearchDomainsResponse is the response of SearchDomains.
 type SearchDomainsReply struct {
-	// Details What part of the matches this is.
+	// Details The position of this page in the list.
 	Details ListDetails `json:"details"`
 
 	// Result The matches.
@@ -8046,7 +8046,7 @@ type SearchDomainsReply struct {
 
 // SearchEventsReply SearchEventsResponse is the response of SearchEvents.
 type SearchEventsReply struct {
-	// Details What part of the events this is.
+	// Details The position of this page in the list.
 	Details EventListDetails `json:"details"`
 
 	// Result The events.
@@ -8055,7 +8055,7 @@ type SearchEventsReply struct {
 
 // SearchExecutionsReply SearchExecutionsResponse is the response of SearchExecutions.
 type SearchExecutionsReply struct {
-	// Details What part of the matches this is.
+	// Details The position of this page in the list.
 	Details ListDetails `json:"details"`
 
 	// Result The matches.
@@ -8064,7 +8064,7 @@ type SearchExecutionsReply struct {
 
 // SearchIDPLinksReply SearchIDPLinksResponse is the response of SearchIDPLinks.
 type SearchIDPLinksReply struct {
-	// Details What part of the matches this is.
+	// Details The position of this page in the list.
 	Details ListDetails `json:"details"`
 
 	// Result The matches.
@@ -8088,7 +8088,7 @@ type SearchIDPsReply struct {
 
 // SearchInstancesReply SearchInstancesResponse is the response of SearchInstances.
 type SearchInstancesReply struct {
-	// Details What part of the matches this is.
+	// Details The position of this page in the list.
 	Details ListDetails `json:"details"`
 
 	// Result The matches.
@@ -8100,7 +8100,7 @@ type SearchInstancesReply struct {
 
 // SearchMachineKeysReply SearchMachineKeysResponse is the response of SearchMachineKeys.
 type SearchMachineKeysReply struct {
-	// Details What part of the matches this is.
+	// Details The position of this page in the list.
 	Details ListDetails `json:"details"`
 
 	// Result The matches.
@@ -8112,7 +8112,7 @@ type SearchMachineKeysReply struct {
 
 // SearchMembershipsReply SearchMembershipsResponse is the response of SearchMemberships.
 type SearchMembershipsReply struct {
-	// Details What part of the matches this is.
+	// Details The position of this page in the list.
 	Details ListDetails `json:"details"`
 
 	// Result The matches.
@@ -8124,7 +8124,7 @@ type SearchMembershipsReply struct {
 
 // SearchMessagesReply SearchMessagesResponse is the response of SearchMessages.
 type SearchMessagesReply struct {
-	// Details What part of the matches this is.
+	// Details The position of this page in the list.
 	Details ListDetails `json:"details"`
 
 	// Result The matches.
@@ -8136,7 +8136,7 @@ type SearchMessagesReply struct {
 
 // SearchOrganizationsReply SearchOrganizationsResponse is the response of SearchOrganizations.
 type SearchOrganizationsReply struct {
-	// Details What part of the matches this is.
+	// Details The position of this page in the list.
 	Details ListDetails `json:"details"`
 
 	// Result The matches.
@@ -8148,7 +8148,7 @@ type SearchOrganizationsReply struct {
 
 // SearchPersonalAccessTokensReply SearchPersonalAccessTokensResponse is the response of SearchPersonalAccessTokens.
 type SearchPersonalAccessTokensReply struct {
-	// Details What part of the matches this is.
+	// Details The position of this page in the list.
 	Details ListDetails `json:"details"`
 
 	// Result The matches.
@@ -8160,7 +8160,7 @@ type SearchPersonalAccessTokensReply struct {
 
 // SearchProjectGrantsReply SearchProjectGrantsResponse is the response of SearchProjectGrants.
 type SearchProjectGrantsReply struct {
-	// Details What part of the matches this is.
+	// Details The position of this page in the list.
 	Details ListDetails `json:"details"`
 
 	// Result The matches.
@@ -8172,7 +8172,7 @@ type SearchProjectGrantsReply struct {
 
 // SearchProjectsReply SearchProjectsResponse is the response of SearchProjects.
 type SearchProjectsReply struct {
-	// Details What part of the matches this is.
+	// Details The position of this page in the list.
 	Details ListDetails `json:"details"`
 
 	// Result The matches.
@@ -8184,7 +8184,7 @@ type SearchProjectsReply struct {
 
 // SearchRolesReply SearchRolesResponse is the response of SearchRoles.
 type SearchRolesReply struct {
-	// Details What part of the matches this is.
+	// Details The position of this page in the list.
 	Details ListDetails `json:"details"`
 
 	// Result The matches.
@@ -8220,7 +8220,7 @@ type SearchSMTPProvidersReply struct {
 
 // SearchSessionsReply SearchSessionsResponse is the response of SearchSessions.
 type SearchSessionsReply struct {
-	// Details What part of the matches this is.
+	// Details The position of this page in the list.
 	Details ListDetails `json:"details"`
 
 	// Result The matches.
@@ -8232,7 +8232,7 @@ type SearchSessionsReply struct {
 
 // SearchTargetsReply SearchTargetsResponse is the response of SearchTargets.
 type SearchTargetsReply struct {
-	// Details What part of the matches this is.
+	// Details The position of this page in the list.
 	Details ListDetails `json:"details"`
 
 	// Result The matches.
@@ -8244,7 +8244,7 @@ type SearchTargetsReply struct {
 
 // SearchUserGrantsReply SearchUserGrantsResponse is the response of SearchUserGrants.
 type SearchUserGrantsReply struct {
-	// Details What part of the matches this is.
+	// Details The position of this page in the list.
 	Details ListDetails `json:"details"`
 
 	// Result The matches.
@@ -8256,7 +8256,7 @@ type SearchUserGrantsReply struct {
 
 // SearchUserMetadataReply SearchUserMetadataResponse is the response of SearchUserMetadata.
 type SearchUserMetadataReply struct {
-	// Details What part of the matches this is.
+	// Details The position of this page in the list.
 	Details ListDetails `json:"details"`
 
 	// Result The matches.
@@ -8268,7 +8268,7 @@ type SearchUserMetadataReply struct {
 
 // SearchUserSchemasReply SearchUserSchemasResponse is the response of SearchUserSchemas.
 type SearchUserSchemasReply struct {
-	// Details What part of the matches this is.
+	// Details The position of this page in the list.
 	Details ListDetails `json:"details"`
 
 	// Result The matches.
@@ -8280,7 +8280,7 @@ type SearchUserSchemasReply struct {
 
 // SearchUsersReply SearchUsersResponse is the response of SearchUsers.
 type SearchUsersReply struct {
-	// Details What part of the matches this is.
+	// Details The position of this page in the list.
 	Details ListDetails `json:"details"`
 
 	// Result The matches.
@@ -8306,7 +8306,7 @@ type Service struct {
 	// AccessTokenType The kind of access tokens it gets.
 	AccessTokenType *AccessTokenType `json:"accessTokenType,omitempty"`
 
-	// Description What it does.
+	// Description Its purpose, for people.
 	Description *string `json:"description,omitempty"`
 
 	// Name A name for people.
@@ -8318,7 +8318,7 @@ type ServiceOutput struct {
 	// AccessTokenType The kind of access tokens it gets.
 	AccessTokenType AccessTokenType `json:"accessTokenType"`
 
-	// Description What it does.
+	// Description Its purpose, for people.
 	Description string `json:"description"`
 
 	// Name A name for people.
@@ -8330,7 +8330,7 @@ type Session struct {
 	// Challenges Codes to be made for later checks.
 	Challenges *Challenges `json:"challenges,omitempty"`
 
-	// Checks What the user proves.
+	// Checks The factors the user proves.
 	Checks *Checks `json:"checks,omitempty"`
 
 	// Lifetime How long it counts, at most ten years; for ever when absent. More than 0s, at most 3.1536e+08s.
@@ -8554,7 +8554,7 @@ type SetMessageTextSettings struct {
 	// Greeting The first line.
 	Greeting *string `json:"greeting,omitempty"`
 
-	// Preheader What mail programs show beside the subject.
+	// Preheader The preview that mail programs show beside the subject.
 	Preheader *string `json:"preheader,omitempty"`
 
 	// Subject The subject.
@@ -8668,10 +8668,10 @@ type StoredImage struct {
 
 // Summary Summary is what an export came to.
 type Summary struct {
-	// Behind What is not, and why.
+	// Behind The kinds that are not, with the reason.
 	Behind []Behind `json:"behind"`
 
-	// Carried What is in the file.
+	// Carried The kinds in the file.
 	Carried []Carried `json:"carried"`
 
 	// Time When what is in the file was so.
@@ -8849,16 +8849,16 @@ type TokenReply struct {
 	// ExpiresIn Seconds until it ends.
 	ExpiresIn int64 `json:"expires_in"`
 
-	// IDToken Who the user is.
+	// IDToken The ID token.
 	IDToken string `json:"id_token,omitempty"`
 
-	// IssuedTokenType What an exchange issued.
+	// IssuedTokenType The type of the token that an exchange issued.
 	IssuedTokenType string `json:"issued_token_type,omitempty"`
 
 	// RefreshToken Gets the next tokens.
 	RefreshToken string `json:"refresh_token,omitempty"`
 
-	// Scope What was granted.
+	// Scope The scopes that were granted.
 	Scope string `json:"scope,omitempty"`
 
 	// TokenType How it is used.
@@ -8868,12 +8868,12 @@ type TokenReply struct {
 // TokenReplyTokenType How it is used.
 type TokenReplyTokenType string
 
-// TokenRequest What a client asks of the token endpoint; what is needed depends on grant_type.
+// TokenRequest A request to the token endpoint; grant_type decides which parameters it needs.
 type TokenRequest struct {
-	// ActorToken Who acts.
+	// ActorToken The token of the actor.
 	ActorToken string `json:"actor_token,omitempty"`
 
-	// ActorTokenType What the actor token is.
+	// ActorTokenType The type of the actor token.
 	ActorTokenType string `json:"actor_token_type,omitempty"`
 
 	// Assertion A JWT signed by a service user (RFC 7523).
@@ -8897,7 +8897,7 @@ type TokenRequest struct {
 	// Code The authorization code.
 	Code string `json:"code,omitempty"`
 
-	// CodeVerifier What the code challenge was made of.
+	// CodeVerifier The text that the code challenge is the hash of.
 	CodeVerifier string `json:"code_verifier,omitempty"`
 
 	// GrantType Which grant it is.
@@ -8909,7 +8909,7 @@ type TokenRequest struct {
 	// RefreshToken The last refresh token.
 	RefreshToken string `json:"refresh_token,omitempty"`
 
-	// RequestedTokenType What to issue; an access token by default.
+	// RequestedTokenType The type of token to issue; an access token by default.
 	RequestedTokenType string `json:"requested_token_type,omitempty"`
 
 	// Resource Not supported (document 2).
@@ -8921,7 +8921,7 @@ type TokenRequest struct {
 	// SubjectToken Whom the new token is about (RFC 8693).
 	SubjectToken string `json:"subject_token,omitempty"`
 
-	// SubjectTokenType What the subject token is.
+	// SubjectTokenType The type of the subject token.
 	SubjectTokenType string `json:"subject_token_type,omitempty"`
 }
 
@@ -8991,7 +8991,7 @@ type TransferAuthenticator struct {
 	UserID string `json:"userId"`
 }
 
-// TransferDomain TransferDomain is a domain of an organization. What it proved it has proven: whoever imports vouches for that.
+// TransferDomain TransferDomain is a domain of an organization. A proven one stays proven: the importer vouches for it.
 type TransferDomain struct {
 	// CreationDate When it was made; now when it is left out.
 	CreationDate *time.Time `json:"creationDate,omitempty"`
@@ -9011,7 +9011,7 @@ type TransferDomain struct {
 	// OrgID The organization it belongs to.
 	OrgID string `json:"orgId"`
 
-	// ValidationToken What proves it.
+	// ValidationToken The proof.
 	ValidationToken string `json:"validationToken"`
 
 	// ValidationType How it is proven.
@@ -9035,7 +9035,7 @@ type TransferFile struct {
 	// Idps Their identity providers.
 	Idps []TransferIDP `json:"idps"`
 
-	// Memberships Who manages organizations, projects and grants of projects.
+	// Memberships Memberships of organizations, projects and grants of projects.
 	Memberships []TransferMembership `json:"memberships"`
 
 	// Organizations The organizations.
@@ -9053,7 +9053,7 @@ type TransferFile struct {
 	// SettingImages The pictures of their branding.
 	SettingImages []TransferSettingImage `json:"settingImages"`
 
-	// Settings What they set.
+	// Settings The settings.
 	Settings []TransferSetting `json:"settings"`
 
 	// SmsProviders Their SMS providers.
@@ -9062,7 +9062,7 @@ type TransferFile struct {
 	// SMTPProviders Their SMTP providers.
 	SMTPProviders []TransferSMTPProvider `json:"smtpProviders"`
 
-	// Summary What was exported and what was not; imports ignore it.
+	// Summary The kinds that were exported and those that were not; imports ignore it.
 	Summary *Summary `json:"summary,omitempty"`
 
 	// UserGrants The roles of users in projects.
@@ -9095,13 +9095,13 @@ type TransferIDP struct {
 	// CreationDate When it was made; now when it is left out.
 	CreationDate *time.Time `json:"creationDate,omitempty"`
 
-	// Description What it is for.
+	// Description A description, for people.
 	Description string `json:"description"`
 
 	// ID The ID.
 	ID string `json:"id"`
 
-	// IDAttribute What names a user there.
+	// IDAttribute The attribute that identifies a user there.
 	IDAttribute string `json:"idAttribute"`
 
 	// IsEmailVerified Whether addresses from there count as verified.
@@ -9119,7 +9119,7 @@ type TransferIDP struct {
 	// Name The name.
 	Name string `json:"name"`
 
-	// Options What it may do.
+	// Options The rules for accounts of the provider.
 	Options *OptionsOutput `json:"options,omitempty"`
 
 	// OrgID The organization it belongs to.
@@ -9155,10 +9155,10 @@ type TransferIDPLink struct {
 	// CreationDate When it was made; now when it is left out.
 	CreationDate *time.Time `json:"creationDate,omitempty"`
 
-	// ExternalUserID Who they are there.
+	// ExternalUserID The account there.
 	ExternalUserID string `json:"externalUserId"`
 
-	// ExternalUsername What they are called there.
+	// ExternalUsername The name of the account there.
 	ExternalUsername string `json:"externalUsername"`
 
 	// ID The ID.
@@ -9182,7 +9182,7 @@ type TransferMembership struct {
 	// ID The ID.
 	ID string `json:"id"`
 
-	// Level What it is on.
+	// Level The level of the object it is on.
 	Level MembershipLevel `json:"level"`
 
 	// ObjectID The ID of that.
@@ -9212,7 +9212,7 @@ type TransferOperation struct {
 	// CreationDate When it was asked for.
 	CreationDate *time.Time `json:"creationDate,omitempty"`
 
-	// Error What went wrong, when it failed.
+	// Error The error, when it failed.
 	Error *OperationError `json:"error,omitempty"`
 
 	// ExpirationDate When it and its result are forgotten.
@@ -9224,7 +9224,7 @@ type TransferOperation struct {
 	// Items How many items were read.
 	Items string `json:"items"`
 
-	// Report What an import came to, when it succeeded or would have.
+	// Report The result of an import that succeeded, or of a dry run.
 	Report *ImportReport `json:"report,omitempty"`
 
 	// Size How many bytes the result has, of an export that is answered; what is there can be read once it succeeded.
@@ -9233,13 +9233,13 @@ type TransferOperation struct {
 	// State How far it is.
 	State OperationState `json:"state"`
 
-	// Summary What an export came to, when it succeeded.
+	// Summary The result of an export that succeeded.
 	Summary *Summary `json:"summary,omitempty"`
 
 	// Total How many there are, once that is known.
 	Total string `json:"total"`
 
-	// Type What it is.
+	// Type Its type.
 	Type OperationType `json:"type"`
 }
 
@@ -9314,10 +9314,10 @@ type TransferRole struct {
 	// CreationDate When it was made; now when it is left out.
 	CreationDate *time.Time `json:"creationDate,omitempty"`
 
-	// DisplayName What to show.
+	// DisplayName The display name.
 	DisplayName string `json:"displayName"`
 
-	// Group What it belongs to.
+	// Group The group it is shown in.
 	Group string `json:"group"`
 
 	// ID The ID.
@@ -9338,7 +9338,7 @@ type TransferSMSProvider struct {
 	// CreationDate When it was made; now when it is left out.
 	CreationDate *time.Time `json:"creationDate,omitempty"`
 
-	// Description What it is for.
+	// Description A description, for people.
 	Description string `json:"description"`
 
 	// Endpoint Where messages are posted to.
@@ -9365,7 +9365,7 @@ type TransferSMSProvider struct {
 	// Sid The account.
 	Sid string `json:"sid"`
 
-	// SigningKey What these are signed with, when secrets were asked for. At most 4000 bytes.
+	// SigningKey The signing key of these, when secrets were asked for. At most 4000 bytes.
 	SigningKey *[]byte `json:"signingKey,omitempty"`
 
 	// StatePolicy Whether it is active.
@@ -9389,7 +9389,7 @@ type TransferSMTPProvider struct {
 	// CreationDate When it was made; now when it is left out.
 	CreationDate *time.Time `json:"creationDate,omitempty"`
 
-	// Description What it is for.
+	// Description A description, for people.
 	Description string `json:"description"`
 
 	// Endpoint Where messages are posted to.
@@ -9425,7 +9425,7 @@ type TransferSMTPProvider struct {
 	// SenderName The sender's name.
 	SenderName string `json:"senderName"`
 
-	// SigningKey What these are signed with, when secrets were asked for. At most 4000 bytes.
+	// SigningKey The signing key of these, when secrets were asked for. At most 4000 bytes.
 	SigningKey *[]byte `json:"signingKey,omitempty"`
 
 	// StatePolicy Whether it is active.
@@ -9632,7 +9632,7 @@ type User struct {
 
 // UserAgent UserAgent is where the user is, as the caller says.
 type UserAgent struct {
-	// Description What it is, for people.
+	// Description A description, for people.
 	Description *string `json:"description,omitempty"`
 
 	// FingerprintID The device.
@@ -9644,7 +9644,7 @@ type UserAgent struct {
 
 // UserAgentOutput UserAgent is where the user is, as the caller says.
 type UserAgentOutput struct {
-	// Description What it is, for people.
+	// Description A description, for people.
 	Description string `json:"description"`
 
 	// FingerprintID The device.
@@ -12098,7 +12098,7 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
-	// GetConfiguration What the OpenID provider can do, and where.
+	// GetConfiguration The capabilities and endpoints of the OpenID provider.
 	//
 	// OpenID Connect Discovery 1.0. Each domain of an instance is an issuer of its
 	// own name.
@@ -12134,7 +12134,7 @@ type ClientInterface interface {
 
 	// ImportDataWithBody Imports organizations.
 	//
-	// All of it or nothing: whatever fails, nothing is left. What a reference in the file does
+	// All of it or nothing: a failure leaves nothing. What a reference in the file does
 	// not find is not carried over, and said so. An organization that has no primary domain then
 	// gets the one that it would have had if it had been created. It takes the files of export,
 	// and those of others that have the same operation ("orgs").
@@ -12146,7 +12146,7 @@ type ClientInterface interface {
 
 	// ImportData Imports organizations.
 	//
-	// All of it or nothing: whatever fails, nothing is left. What a reference in the file does
+	// All of it or nothing: a failure leaves nothing. What a reference in the file does
 	// not find is not carried over, and said so. An organization that has no primary domain then
 	// gets the one that it would have had if it had been created. It takes the files of export,
 	// and those of others that have the same operation ("orgs").
@@ -12165,14 +12165,14 @@ type ClientInterface interface {
 
 	// CancelOperation Cancels an export or import that runs by itself.
 	//
-	// It leaves nothing. What has ended stays as it is.
+	// It leaves nothing. An operation that has ended stays as it is.
 	//
 	// Corresponds with POST /admin/v1/operations/{id}/_cancel (the `CancelOperation` operationId).
 	CancelOperation(ctx context.Context, id OperationID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetOperationResult Returns what an operation exported.
 	//
-	// The file, once the operation succeeded. What broke off goes on with the header Range
+	// The file, once the operation succeeded. An interrupted download goes on with the header Range
 	// (RFC 9110, section 14.2).
 	//
 	// Corresponds with GET /admin/v1/operations/{id}/result (the `GetOperationResult` operationId).
@@ -12719,7 +12719,7 @@ type ClientInterface interface {
 
 	// SearchDeliveriesWithBody Searches the deliveries of the instance
 	//
-	// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+	// The filters of the list combine with AND; an empty list finds all. Deliveries that ended are kept for as long as the operator set.
 	//
 	// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -12730,7 +12730,7 @@ type ClientInterface interface {
 
 	// SearchDeliveries Searches the deliveries of the instance
 	//
-	// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+	// The filters of the list combine with AND; an empty list finds all. Deliveries that ended are kept for as long as the operator set.
 	//
 	// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -13436,7 +13436,7 @@ type ClientInterface interface {
 
 	// SearchMessagesWithBody Searches the messages to users that the caller may see
 	//
-	// The filters of the list combine with AND; an empty list finds all. What is sent or dead is kept for as long as the operator set for deliveries.
+	// The filters of the list combine with AND; an empty list finds all. Messages that were sent or are dead are kept for as long as the operator set for deliveries.
 	//
 	// Needs the permission message.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -13447,7 +13447,7 @@ type ClientInterface interface {
 
 	// SearchMessages Searches the messages to users that the caller may see
 	//
-	// The filters of the list combine with AND; an empty list finds all. What is sent or dead is kept for as long as the operator set for deliveries.
+	// The filters of the list combine with AND; an empty list finds all. Messages that were sent or are dead are kept for as long as the operator set for deliveries.
 	//
 	// Needs the permission message.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -14004,7 +14004,7 @@ type ClientInterface interface {
 
 	// DeleteSMSProvider Deletes a provider, where it is defined
 	//
-	// What waits to be sent goes through another one.
+	// Messages that wait go through another one.
 	//
 	// Needs the permission sms.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -14148,7 +14148,7 @@ type ClientInterface interface {
 
 	// DeleteSMTPProvider Deletes a provider, where it is defined
 	//
-	// What waits to be sent goes through another one.
+	// Messages that wait go through another one.
 	//
 	// Needs the permission smtp.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -15112,7 +15112,7 @@ type ClientInterface interface {
 
 	// AddIDPLinkWithBody Links an account at an identity provider to a human user
 	//
-	// Whoever signs in with it is that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
+	// Signing in with it signs in that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
 	//
 	// Needs the permission user.write where the object is.
 	//
@@ -15123,7 +15123,7 @@ type ClientInterface interface {
 
 	// AddIDPLink Links an account at an identity provider to a human user
 	//
-	// Whoever signs in with it is that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
+	// Signing in with it signs in that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
 	//
 	// Needs the permission user.write where the object is.
 	//
@@ -15292,7 +15292,7 @@ type ClientInterface interface {
 	VerifyTOTP(ctx context.Context, userID string, totpID string, body VerifyTOTPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
-// GetConfiguration What the OpenID provider can do, and where.
+// GetConfiguration The capabilities and endpoints of the OpenID provider.
 //
 // OpenID Connect Discovery 1.0. Each domain of an instance is an issuer of its
 // own name.
@@ -15358,7 +15358,7 @@ func (c *Client) ExportData(ctx context.Context, body ExportDataJSONRequestBody,
 
 // ImportDataWithBody Imports organizations.
 //
-// All of it or nothing: whatever fails, nothing is left. What a reference in the file does
+// All of it or nothing: a failure leaves nothing. What a reference in the file does
 // not find is not carried over, and said so. An organization that has no primary domain then
 // gets the one that it would have had if it had been created. It takes the files of export,
 // and those of others that have the same operation ("orgs").
@@ -15380,7 +15380,7 @@ func (c *Client) ImportDataWithBody(ctx context.Context, contentType string, bod
 
 // ImportData Imports organizations.
 //
-// All of it or nothing: whatever fails, nothing is left. What a reference in the file does
+// All of it or nothing: a failure leaves nothing. What a reference in the file does
 // not find is not carried over, and said so. An organization that has no primary domain then
 // gets the one that it would have had if it had been created. It takes the files of export,
 // and those of others that have the same operation ("orgs").
@@ -15419,7 +15419,7 @@ func (c *Client) GetOperation(ctx context.Context, id OperationID, reqEditors ..
 
 // CancelOperation Cancels an export or import that runs by itself.
 //
-// It leaves nothing. What has ended stays as it is.
+// It leaves nothing. An operation that has ended stays as it is.
 //
 // Corresponds with POST /admin/v1/operations/{id}/_cancel (the `CancelOperation` operationId).
 func (c *Client) CancelOperation(ctx context.Context, id OperationID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -15436,7 +15436,7 @@ func (c *Client) CancelOperation(ctx context.Context, id OperationID, reqEditors
 
 // GetOperationResult Returns what an operation exported.
 //
-// The file, once the operation succeeded. What broke off goes on with the header Range
+// The file, once the operation succeeded. An interrupted download goes on with the header Range
 // (RFC 9110, section 14.2).
 //
 // Corresponds with GET /admin/v1/operations/{id}/result (the `GetOperationResult` operationId).
@@ -16533,7 +16533,7 @@ func (c *Client) ReplayDeliveries(ctx context.Context, body ReplayDeliveriesJSON
 
 // SearchDeliveriesWithBody Searches the deliveries of the instance
 //
-// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+// The filters of the list combine with AND; an empty list finds all. Deliveries that ended are kept for as long as the operator set.
 //
 // Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -16554,7 +16554,7 @@ func (c *Client) SearchDeliveriesWithBody(ctx context.Context, params *SearchDel
 
 // SearchDeliveries Searches the deliveries of the instance
 //
-// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+// The filters of the list combine with AND; an empty list finds all. Deliveries that ended are kept for as long as the operator set.
 //
 // Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -18020,7 +18020,7 @@ func (c *Client) PatchMembership(ctx context.Context, id string, params *PatchMe
 
 // SearchMessagesWithBody Searches the messages to users that the caller may see
 //
-// The filters of the list combine with AND; an empty list finds all. What is sent or dead is kept for as long as the operator set for deliveries.
+// The filters of the list combine with AND; an empty list finds all. Messages that were sent or are dead are kept for as long as the operator set for deliveries.
 //
 // Needs the permission message.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -18041,7 +18041,7 @@ func (c *Client) SearchMessagesWithBody(ctx context.Context, params *SearchMessa
 
 // SearchMessages Searches the messages to users that the caller may see
 //
-// The filters of the list combine with AND; an empty list finds all. What is sent or dead is kept for as long as the operator set for deliveries.
+// The filters of the list combine with AND; an empty list finds all. Messages that were sent or are dead are kept for as long as the operator set for deliveries.
 //
 // Needs the permission message.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -19188,7 +19188,7 @@ func (c *Client) SearchSMSProviders(ctx context.Context, params *SearchSMSProvid
 
 // DeleteSMSProvider Deletes a provider, where it is defined
 //
-// What waits to be sent goes through another one.
+// Messages that wait go through another one.
 //
 // Needs the permission sms.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -19472,7 +19472,7 @@ func (c *Client) SearchSMTPProviders(ctx context.Context, params *SearchSMTPProv
 
 // DeleteSMTPProvider Deletes a provider, where it is defined
 //
-// What waits to be sent goes through another one.
+// Messages that wait go through another one.
 //
 // Needs the permission smtp.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -21456,7 +21456,7 @@ func (c *Client) ListAuthenticators(ctx context.Context, userID string, params *
 
 // AddIDPLinkWithBody Links an account at an identity provider to a human user
 //
-// Whoever signs in with it is that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
+// Signing in with it signs in that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
 //
 // Needs the permission user.write where the object is.
 //
@@ -21477,7 +21477,7 @@ func (c *Client) AddIDPLinkWithBody(ctx context.Context, userID string, contentT
 
 // AddIDPLink Links an account at an identity provider to a human user
 //
-// Whoever signs in with it is that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
+// Signing in with it signs in that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
 //
 // Needs the permission user.write where the object is.
 //
@@ -35880,7 +35880,7 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
-	// GetConfigurationWithResponse What the OpenID provider can do, and where.
+	// GetConfigurationWithResponse The capabilities and endpoints of the OpenID provider.
 	//
 	// OpenID Connect Discovery 1.0. Each domain of an instance is an issuer of its
 	// own name.
@@ -35918,7 +35918,7 @@ type ClientWithResponsesInterface interface {
 
 	// ImportDataWithBodyWithResponse Imports organizations.
 	//
-	// All of it or nothing: whatever fails, nothing is left. What a reference in the file does
+	// All of it or nothing: a failure leaves nothing. What a reference in the file does
 	// not find is not carried over, and said so. An organization that has no primary domain then
 	// gets the one that it would have had if it had been created. It takes the files of export,
 	// and those of others that have the same operation ("orgs").
@@ -35930,7 +35930,7 @@ type ClientWithResponsesInterface interface {
 
 	// ImportDataWithResponse Imports organizations.
 	//
-	// All of it or nothing: whatever fails, nothing is left. What a reference in the file does
+	// All of it or nothing: a failure leaves nothing. What a reference in the file does
 	// not find is not carried over, and said so. An organization that has no primary domain then
 	// gets the one that it would have had if it had been created. It takes the files of export,
 	// and those of others that have the same operation ("orgs").
@@ -35951,7 +35951,7 @@ type ClientWithResponsesInterface interface {
 
 	// CancelOperationWithResponse Cancels an export or import that runs by itself.
 	//
-	// It leaves nothing. What has ended stays as it is.
+	// It leaves nothing. An operation that has ended stays as it is.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -35960,7 +35960,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetOperationResultWithResponse Returns what an operation exported.
 	//
-	// The file, once the operation succeeded. What broke off goes on with the header Range
+	// The file, once the operation succeeded. An interrupted download goes on with the header Range
 	// (RFC 9110, section 14.2).
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -36537,7 +36537,7 @@ type ClientWithResponsesInterface interface {
 
 	// SearchDeliveriesWithBodyWithResponse Searches the deliveries of the instance
 	//
-	// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+	// The filters of the list combine with AND; an empty list finds all. Deliveries that ended are kept for as long as the operator set.
 	//
 	// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -36548,7 +36548,7 @@ type ClientWithResponsesInterface interface {
 
 	// SearchDeliveriesWithResponse Searches the deliveries of the instance
 	//
-	// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+	// The filters of the list combine with AND; an empty list finds all. Deliveries that ended are kept for as long as the operator set.
 	//
 	// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -37296,7 +37296,7 @@ type ClientWithResponsesInterface interface {
 
 	// SearchMessagesWithBodyWithResponse Searches the messages to users that the caller may see
 	//
-	// The filters of the list combine with AND; an empty list finds all. What is sent or dead is kept for as long as the operator set for deliveries.
+	// The filters of the list combine with AND; an empty list finds all. Messages that were sent or are dead are kept for as long as the operator set for deliveries.
 	//
 	// Needs the permission message.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -37307,7 +37307,7 @@ type ClientWithResponsesInterface interface {
 
 	// SearchMessagesWithResponse Searches the messages to users that the caller may see
 	//
-	// The filters of the list combine with AND; an empty list finds all. What is sent or dead is kept for as long as the operator set for deliveries.
+	// The filters of the list combine with AND; an empty list finds all. Messages that were sent or are dead are kept for as long as the operator set for deliveries.
 	//
 	// Needs the permission message.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -37904,7 +37904,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteSMSProviderWithResponse Deletes a provider, where it is defined
 	//
-	// What waits to be sent goes through another one.
+	// Messages that wait go through another one.
 	//
 	// Needs the permission sms.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -38056,7 +38056,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteSMTPProviderWithResponse Deletes a provider, where it is defined
 	//
-	// What waits to be sent goes through another one.
+	// Messages that wait go through another one.
 	//
 	// Needs the permission smtp.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
@@ -39092,7 +39092,7 @@ type ClientWithResponsesInterface interface {
 
 	// AddIDPLinkWithBodyWithResponse Links an account at an identity provider to a human user
 	//
-	// Whoever signs in with it is that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
+	// Signing in with it signs in that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
 	//
 	// Needs the permission user.write where the object is.
 	//
@@ -39103,7 +39103,7 @@ type ClientWithResponsesInterface interface {
 
 	// AddIDPLinkWithResponse Links an account at an identity provider to a human user
 	//
-	// Whoever signs in with it is that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
+	// Signing in with it signs in that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
 	//
 	// Needs the permission user.write where the object is.
 	//
@@ -65218,7 +65218,7 @@ func (r VerifyTOTPAnswer) ContentType() string {
 	return ""
 }
 
-// GetConfigurationWithResponse What the OpenID provider can do, and where.
+// GetConfigurationWithResponse The capabilities and endpoints of the OpenID provider.
 //
 // OpenID Connect Discovery 1.0. Each domain of an instance is an issuer of its
 // own name.
@@ -65274,7 +65274,7 @@ func (c *ClientWithResponses) ExportDataWithResponse(ctx context.Context, body E
 
 // ImportDataWithBodyWithResponse Imports organizations.
 //
-// All of it or nothing: whatever fails, nothing is left. What a reference in the file does
+// All of it or nothing: a failure leaves nothing. What a reference in the file does
 // not find is not carried over, and said so. An organization that has no primary domain then
 // gets the one that it would have had if it had been created. It takes the files of export,
 // and those of others that have the same operation ("orgs").
@@ -65292,7 +65292,7 @@ func (c *ClientWithResponses) ImportDataWithBodyWithResponse(ctx context.Context
 
 // ImportDataWithResponse Imports organizations.
 //
-// All of it or nothing: whatever fails, nothing is left. What a reference in the file does
+// All of it or nothing: a failure leaves nothing. What a reference in the file does
 // not find is not carried over, and said so. An organization that has no primary domain then
 // gets the one that it would have had if it had been created. It takes the files of export,
 // and those of others that have the same operation ("orgs").
@@ -65325,7 +65325,7 @@ func (c *ClientWithResponses) GetOperationWithResponse(ctx context.Context, id O
 
 // CancelOperationWithResponse Cancels an export or import that runs by itself.
 //
-// It leaves nothing. What has ended stays as it is.
+// It leaves nothing. An operation that has ended stays as it is.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -65340,7 +65340,7 @@ func (c *ClientWithResponses) CancelOperationWithResponse(ctx context.Context, i
 
 // GetOperationResultWithResponse Returns what an operation exported.
 //
-// The file, once the operation succeeded. What broke off goes on with the header Range
+// The file, once the operation succeeded. An interrupted download goes on with the header Range
 // (RFC 9110, section 14.2).
 //
 // Returns a wrapper object for the known response body format(s).
@@ -66247,7 +66247,7 @@ func (c *ClientWithResponses) ReplayDeliveriesWithResponse(ctx context.Context, 
 
 // SearchDeliveriesWithBodyWithResponse Searches the deliveries of the instance
 //
-// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+// The filters of the list combine with AND; an empty list finds all. Deliveries that ended are kept for as long as the operator set.
 //
 // Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -66264,7 +66264,7 @@ func (c *ClientWithResponses) SearchDeliveriesWithBodyWithResponse(ctx context.C
 
 // SearchDeliveriesWithResponse Searches the deliveries of the instance
 //
-// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+// The filters of the list combine with AND; an empty list finds all. Deliveries that ended are kept for as long as the operator set.
 //
 // Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -67468,7 +67468,7 @@ func (c *ClientWithResponses) PatchMembershipWithResponse(ctx context.Context, i
 
 // SearchMessagesWithBodyWithResponse Searches the messages to users that the caller may see
 //
-// The filters of the list combine with AND; an empty list finds all. What is sent or dead is kept for as long as the operator set for deliveries.
+// The filters of the list combine with AND; an empty list finds all. Messages that were sent or are dead are kept for as long as the operator set for deliveries.
 //
 // Needs the permission message.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -67485,7 +67485,7 @@ func (c *ClientWithResponses) SearchMessagesWithBodyWithResponse(ctx context.Con
 
 // SearchMessagesWithResponse Searches the messages to users that the caller may see
 //
-// The filters of the list combine with AND; an empty list finds all. What is sent or dead is kept for as long as the operator set for deliveries.
+// The filters of the list combine with AND; an empty list finds all. Messages that were sent or are dead are kept for as long as the operator set for deliveries.
 //
 // Needs the permission message.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -68436,7 +68436,7 @@ func (c *ClientWithResponses) SearchSMSProvidersWithResponse(ctx context.Context
 
 // DeleteSMSProviderWithResponse Deletes a provider, where it is defined
 //
-// What waits to be sent goes through another one.
+// Messages that wait go through another one.
 //
 // Needs the permission sms.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -68672,7 +68672,7 @@ func (c *ClientWithResponses) SearchSMTPProvidersWithResponse(ctx context.Contex
 
 // DeleteSMTPProviderWithResponse Deletes a provider, where it is defined
 //
-// What waits to be sent goes through another one.
+// Messages that wait go through another one.
 //
 // Needs the permission smtp.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
@@ -70320,7 +70320,7 @@ func (c *ClientWithResponses) ListAuthenticatorsWithResponse(ctx context.Context
 
 // AddIDPLinkWithBodyWithResponse Links an account at an identity provider to a human user
 //
-// Whoever signs in with it is that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
+// Signing in with it signs in that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
 //
 // Needs the permission user.write where the object is.
 //
@@ -70337,7 +70337,7 @@ func (c *ClientWithResponses) AddIDPLinkWithBodyWithResponse(ctx context.Context
 
 // AddIDPLinkWithResponse Links an account at an identity provider to a human user
 //
-// Whoever signs in with it is that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
+// Signing in with it signs in that user from then on, so users cannot link their own here. An account is linked to one user at most; the provider is one that is defined where the user is, or above.
 //
 // Needs the permission user.write where the object is.
 //

@@ -294,7 +294,7 @@ func (p *SearchDeliveriesParams) apply(s *settings) {
 
 // SearchDeliveries searches the deliveries of the instance.
 //
-// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as
+// The filters of the list combine with AND; an empty list finds all. Deliveries that ended are kept for as
 // long as the operator set.
 //
 // Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
@@ -2311,7 +2311,7 @@ type UserIDPLinksService struct{ client *Client }
 
 // AddIDPLink links an account at an identity provider to a human user.
 //
-// Whoever signs in with it is that user from then on, so users cannot link their own here. An account is
+// Signing in with it signs in that user from then on, so users cannot link their own here. An account is
 // linked to one user at most; the provider is one that is defined where the user is, or above.
 //
 // Needs the permission user.write where the object is.
@@ -2717,8 +2717,8 @@ func (s *MembershipsService) ListAvailableRoles(ctx context.Context, opts ...Cal
 	return call[ListAvailableRolesReply](ctx, s.client, operation{verb: "GET", path: "/resources/v3alpha/memberships/_available_roles", takes: "ListAvailableRolesParams", repeatable: true}, opts)
 }
 
-// MessagesService shows what became of e-mails and text messages to users, and sends them again. What they
-// say, and the codes in them, are never shown.
+// MessagesService shows what became of e-mails and text messages to users, and sends them again. Their texts,
+// and the codes in them, are never shown.
 //
 // A message is tried until the provider of the user's organization takes it, in ever longer intervals, while
 // the code in it is valid. It may arrive twice; the Message-ID of an e-mail and the webhook-id of a call are
@@ -2751,8 +2751,8 @@ func (p *SearchMessagesParams) apply(s *settings) {
 
 // SearchMessages searches the messages to users that the caller may see.
 //
-// The filters of the list combine with AND; an empty list finds all. What is sent or dead is kept for as long
-// as the operator set for deliveries.
+// The filters of the list combine with AND; an empty list finds all. Messages that were sent or are dead are
+// kept for as long as the operator set for deliveries.
 //
 // Needs the permission message.read where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
@@ -3626,7 +3626,7 @@ func (p *DeleteSMSProviderParams) apply(s *settings) {
 
 // DeleteSMSProvider deletes a provider, where it is defined.
 //
-// What waits to be sent goes through another one.
+// Messages that wait go through another one.
 //
 // Needs the permission sms.delete where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
@@ -3916,7 +3916,7 @@ func (p *DeleteSMTPProviderParams) apply(s *settings) {
 
 // DeleteSMTPProvider deletes a provider, where it is defined.
 //
-// What waits to be sent goes through another one.
+// Messages that wait go through another one.
 //
 // Needs the permission smtp.delete where the object is. Answers only where the feature
 // multitenancy_resources_api is on.
@@ -4517,9 +4517,9 @@ func (s *AdministrationService) StartExportData(ctx context.Context, request *Ex
 
 // ImportData imports organizations.
 //
-// All of it or nothing: whatever fails, nothing is left. What a reference in the file does not find is not
-// carried over, and said so. An organization that has no primary domain then gets the one that it would have
-// had if it had been created. It takes the files of export, and those of others that have the same operation
+// All of it or nothing: a failure leaves nothing. What a reference in the file does not find is not carried
+// over, and said so. An organization that has no primary domain then gets the one that it would have had if
+// it had been created. It takes the files of export, and those of others that have the same operation
 // ("orgs").
 func (s *AdministrationService) ImportData(ctx context.Context, request *ImportRequest, opts ...CallOption) (*ImportReport, error) {
 	return call[ImportReport](ctx, s.client, operation{verb: "POST", path: "/admin/v1/import", body: request}, opts)
@@ -4540,15 +4540,15 @@ func (s *AdministrationService) GetOperation(ctx context.Context, id string, opt
 
 // CancelOperation cancels an export or import that runs by itself.
 //
-// It leaves nothing. What has ended stays as it is.
+// It leaves nothing. An operation that has ended stays as it is.
 func (s *AdministrationService) CancelOperation(ctx context.Context, id string, opts ...CallOption) (*TransferOperation, error) {
 	return call[TransferOperation](ctx, s.client, operation{verb: "POST", path: "/admin/v1/operations/{id}/_cancel", args: []string{id}}, opts)
 }
 
 // GetOperationResult returns what an operation exported.
 //
-// The file, once the operation succeeded. What broke off goes on with the header Range (RFC 9110, section
-// 14.2).
+// The file, once the operation succeeded. An interrupted download goes on with the header Range (RFC 9110,
+// section 14.2).
 func (s *AdministrationService) GetOperationResult(ctx context.Context, id string, opts ...CallOption) (*TransferFile, error) {
 	return call[TransferFile](ctx, s.client, operation{verb: "GET", path: "/admin/v1/operations/{id}/result", args: []string{id}, repeatable: true}, opts)
 }
@@ -4556,7 +4556,7 @@ func (s *AdministrationService) GetOperationResult(ctx context.Context, id strin
 // OAuthService OpenID Connect 1.0 and OAuth 2.0.
 type OAuthService struct{ client *Client }
 
-// GetConfiguration what the OpenID provider can do, and where.
+// GetConfiguration the capabilities and endpoints of the OpenID provider.
 //
 // OpenID Connect Discovery 1.0. Each domain of an instance is an issuer of its own name.
 func (s *OAuthService) GetConfiguration(ctx context.Context, opts ...CallOption) (*ProviderMetadata, error) {

@@ -117,7 +117,7 @@ type AddTOTPReply struct {
 	Details Details `json:"details"`
 	// The ID of the authenticator.
 	TOTPID string `json:"totpId"`
-	// What the app reads as a QR code: an otpauth URI with the secret. It is shown once.
+	// The text of the QR code: an otpauth URI with the secret. It is shown once.
 	URI string `json:"uri"`
 	// The secret in Base32, to type it in. It is shown once.
 	Secret string `json:"secret"`
@@ -229,11 +229,11 @@ type AppOIDCConfig struct {
 	RedirectURIs []string `json:"redirectUris,omitzero"`
 	// Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectURIs []string `json:"postLogoutRedirectUris,omitzero"`
-	// What the authorization endpoint may answer; CODE when omitted.
+	// The response types that the authorization endpoint accepts; CODE when omitted.
 	ResponseTypes []ResponseType `json:"responseTypes,omitzero"`
-	// What the token endpoint accepts; AUTHORIZATION_CODE when omitted.
+	// The grant types that the token endpoint accepts; AUTHORIZATION_CODE when omitted.
 	GrantTypes []GrantType `json:"grantTypes,omitzero"`
-	// What kind of program it is; WEB when omitted.
+	// The kind of program; WEB when omitted.
 	ApplicationType ApplicationType `json:"applicationType,omitzero"`
 	// How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that
 	// ceases to loses it; SECRET when omitted.
@@ -261,7 +261,7 @@ type AppOIDCConfig struct {
 	// Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it: for
 	// resource servers that refuse what they do not know, as Spring Security does.
 	PlainJWTType bool `json:"plainJwtType,omitzero"`
-	// What ID tokens, and access tokens in the form JWT, are signed with (OpenID Connect Dynamic Client
+	// The algorithm that signs ID tokens, and access tokens in the form JWT (OpenID Connect Dynamic Client
 	// Registration); that of the instance when omitted. When no application of the instance asked for the
 	// algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
 	IDTokenSignedResponseAlg SignatureAlgorithm `json:"idTokenSignedResponseAlg,omitzero"`
@@ -288,11 +288,11 @@ type AppOIDCConfigOutput struct {
 	RedirectURIs []string `json:"redirectUris,omitzero"`
 	// Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectURIs []string `json:"postLogoutRedirectUris,omitzero"`
-	// What the authorization endpoint may answer; CODE when omitted.
+	// The response types that the authorization endpoint accepts; CODE when omitted.
 	ResponseTypes []ResponseType `json:"responseTypes,omitzero"`
-	// What the token endpoint accepts; AUTHORIZATION_CODE when omitted.
+	// The grant types that the token endpoint accepts; AUTHORIZATION_CODE when omitted.
 	GrantTypes []GrantType `json:"grantTypes,omitzero"`
-	// What kind of program it is; WEB when omitted.
+	// The kind of program; WEB when omitted.
 	ApplicationType ApplicationType `json:"applicationType"`
 	// How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that
 	// ceases to loses it; SECRET when omitted.
@@ -320,7 +320,7 @@ type AppOIDCConfigOutput struct {
 	// Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it: for
 	// resource servers that refuse what they do not know, as Spring Security does.
 	PlainJWTType bool `json:"plainJwtType"`
-	// What ID tokens, and access tokens in the form JWT, are signed with (OpenID Connect Dynamic Client
+	// The algorithm that signs ID tokens, and access tokens in the form JWT (OpenID Connect Dynamic Client
 	// Registration); that of the instance when omitted. When no application of the instance asked for the
 	// algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
 	IDTokenSignedResponseAlg SignatureAlgorithm `json:"idTokenSignedResponseAlg"`
@@ -347,11 +347,11 @@ type AppPatchOIDCConfig struct {
 	RedirectURIs *RedirectURIs `json:"redirectUris,omitempty"`
 	// Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectURIs *RedirectURIs `json:"postLogoutRedirectUris,omitempty"`
-	// What the authorization endpoint may answer.
+	// The response types that the authorization endpoint accepts.
 	ResponseTypes *ResponseTypes `json:"responseTypes,omitempty"`
-	// What the token endpoint accepts.
+	// The grant types that the token endpoint accepts.
 	GrantTypes *GrantTypes `json:"grantTypes,omitempty"`
-	// What kind of program it is.
+	// The kind of program.
 	ApplicationType *ApplicationType `json:"applicationType,omitempty"`
 	// How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that
 	// ceases to loses it.
@@ -378,9 +378,9 @@ type AppPatchOIDCConfig struct {
 	AdditionalOrigins *Origins `json:"additionalOrigins,omitempty"`
 	// Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it.
 	PlainJWTType *bool `json:"plainJwtType,omitempty"`
-	// What ID tokens, and access tokens in the form JWT, are signed with; UNSPECIFIED is that of the instance. A
-	// key that is new to the instance is published first: until ten minutes later, or eleven, the instance's
-	// signs.
+	// The algorithm that signs ID tokens, and access tokens in the form JWT; UNSPECIFIED is that of the
+	// instance. A key that is new to the instance is published first: until ten minutes later, or eleven, the
+	// instance's signs.
 	IDTokenSignedResponseAlg *SignatureAlgorithm `json:"idTokenSignedResponseAlg,omitempty"`
 	// The lifetime of access tokens, from one minute to 12 hours; zero, or longer than the settings: as the
 	// settings say. At most 43200s, 0s, or at least 60s.
@@ -461,17 +461,17 @@ type AppleConfigOutput struct {
 
 // AppleIDP is Apple as identity provider.
 type AppleIDP struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP IDP `json:"idp"`
-	// What this type has.
+	// The settings of this type.
 	Config AppleConfig `json:"config"`
 }
 
 // AppleIDPOutput is Apple as identity provider. It is AppleIDP as it is answered.
 type AppleIDPOutput struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP IDPOutput `json:"idp"`
-	// What this type has.
+	// The settings of this type.
 	Config AppleConfigOutput `json:"config"`
 }
 
@@ -534,7 +534,7 @@ const (
 type Authenticator struct {
 	// When and where it last changed.
 	Details Details `json:"details"`
-	// What it is.
+	// Its type.
 	Type SecondFactorType `json:"type"`
 	// Where codes go: a phone number or an e-mail address.
 	Address string `json:"address"`
@@ -588,7 +588,7 @@ type AzureADConfig struct {
 	Scopes []string `json:"scopes,omitzero"`
 	// The client secret that the provider gave; it is never returned.
 	ClientSecret *string `json:"clientSecret,omitempty"`
-	// Who may sign in: common, organizations, consumers, or the ID of one tenant; empty: common.
+	// The accounts that may sign in: common, organizations, consumers, or the ID of one tenant; empty: common.
 	Tenant string `json:"tenant,omitzero"`
 	// Take the address that the provider tells as verified, which it does not say.
 	IsEmailVerified bool `json:"isEmailVerified,omitzero"`
@@ -600,7 +600,7 @@ type AzureADConfigOutput struct {
 	ClientID string `json:"clientId"`
 	// The scopes that are asked for; none: openid, profile, email.
 	Scopes []string `json:"scopes,omitzero"`
-	// Who may sign in: common, organizations, consumers, or the ID of one tenant; empty: common.
+	// The accounts that may sign in: common, organizations, consumers, or the ID of one tenant; empty: common.
 	Tenant string `json:"tenant"`
 	// Take the address that the provider tells as verified, which it does not say.
 	IsEmailVerified bool `json:"isEmailVerified"`
@@ -608,17 +608,17 @@ type AzureADConfigOutput struct {
 
 // AzureADIDP is Microsoft Entra ID as identity provider.
 type AzureADIDP struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP IDP `json:"idp"`
-	// What this type has.
+	// The settings of this type.
 	Config AzureADConfig `json:"config"`
 }
 
 // AzureADIDPOutput is Microsoft Entra ID as identity provider. It is AzureADIDP as it is answered.
 type AzureADIDPOutput struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP IDPOutput `json:"idp"`
-	// What this type has.
+	// The settings of this type.
 	Config AzureADConfigOutput `json:"config"`
 }
 
@@ -700,7 +700,7 @@ type CheckUser struct {
 
 // Checks are what a user proves. All but the first need the user to be known.
 type Checks struct {
-	// Who the user is. Once known they stay.
+	// The user, who stays the same once known.
 	User *CheckUser `json:"user,omitempty"`
 	// Their password.
 	Password *CheckPassword `json:"password,omitempty"`
@@ -731,7 +731,7 @@ type CodeChallenge struct {
 type ComplianceProblem struct {
 	// Its stable name.
 	Key string `json:"key"`
-	// What it says, for people.
+	// The text, for people.
 	LocalizedMessage string `json:"localizedMessage"`
 }
 
@@ -755,7 +755,7 @@ type Consent struct {
 	AppID string `json:"appId"`
 	// Its name.
 	AppName string `json:"appName"`
-	// The roles that were handed over, each as role@object. What the user got since is not among them.
+	// The roles that were handed over, each as role@object. Roles that the user got since are not among them.
 	Roles []string `json:"roles,omitzero"`
 	// When the user said yes.
 	CreationDate time.Time `json:"creationDate"`
@@ -774,7 +774,7 @@ type CreateAppKeyReply struct {
 type CreateAppReply struct {
 	// ID, sequence and date of the new application.
 	Details Details `json:"details"`
-	// What the application calls itself at the endpoints of OpenID Connect.
+	// The client ID at the endpoints of OpenID Connect.
 	ClientID string `json:"clientId"`
 	// The client secret, for SECRET, BASIC and POST only. It is never shown again.
 	ClientSecret string `json:"clientSecret"`
@@ -1185,7 +1185,7 @@ type DeliveryAttempt struct {
 	Status int `json:"status"`
 	// The first 4 KiB of the answer.
 	Answer string `json:"answer"`
-	// What went wrong, in words; empty when nothing did.
+	// The error, in words; empty when there is none.
 	Error string `json:"error"`
 }
 
@@ -1380,8 +1380,8 @@ type EventListDetails struct {
 	// True when there was no further match. A call that follows looks at a number of events and may find no
 	// match among them while there are more.
 	EndOfList bool `json:"endOfList"`
-	// What to give as `after` next. Of a call that follows: the last event it looked at; of a search: the newest
-	// one behind which nothing can appear any more, for who wants to follow from here.
+	// The value of `after` for the next call. Of a call that follows: the last event it looked at; of a search:
+	// the newest one behind which nothing can appear any more, for who wants to follow from here.
 	Position uint64 `json:"position,string"`
 	// The event of the instance with the greatest sequence, as of this call.
 	ProcessedSequence uint64 `json:"processedSequence,string"`
@@ -1415,7 +1415,7 @@ type EventPayload struct {
 	EventType string `json:"event_type"`
 	// When it happened.
 	CreatedAt *time.Time `json:"created_at,omitempty"`
-	// Who caused it.
+	// The user who caused it.
 	UserID string `json:"userID"`
 }
 
@@ -1453,8 +1453,7 @@ type EventTypeFilter struct {
 
 // EventTypesFilter is met by the events of some types.
 type EventTypesFilter struct {
-	// Types, or groups of them: user.human.* is every type below user.human. What no event is called is met by
-	// none.
+	// Types, or groups of them: user.human.* is every type below user.human. An unknown type matches no event.
 	Types []string `json:"types,omitzero"`
 }
 
@@ -1553,7 +1552,7 @@ type Factor struct {
 
 // Factors are what is proven in a session.
 type Factors struct {
-	// Who the user is.
+	// The user.
 	User *UserFactor `json:"user,omitempty"`
 	// The password.
 	Password *Factor `json:"password,omitempty"`
@@ -1571,7 +1570,7 @@ type Factors struct {
 type FeatureFlag struct {
 	// Whether the feature is on.
 	Enabled bool `json:"enabled"`
-	// Who decided.
+	// The context that decided.
 	Source Source `json:"source"`
 }
 
@@ -1610,7 +1609,7 @@ type GetApp struct {
 	Name string `json:"name"`
 	// Whether it takes part: nobody can log in to an inactive one, and it gets no tokens.
 	State EffectiveState `json:"state"`
-	// What it calls itself at the endpoints of OpenID Connect.
+	// The client ID at the endpoints of OpenID Connect.
 	ClientID string `json:"clientId"`
 	// A client of the OpenID provider.
 	OIDC *AppOIDCConfigOutput `json:"oidc,omitempty"`
@@ -1653,7 +1652,7 @@ type GetAppleIDP struct {
 	Parent *Parent `json:"parent,omitempty"`
 	// Whether it is active in the context.
 	State EffectiveState `json:"state"`
-	// What it speaks.
+	// The protocol.
 	Type ProviderType `json:"type"`
 	// The provider.
 	IDP AppleIDPOutput `json:"idp"`
@@ -1673,7 +1672,7 @@ type GetAzureADIDP struct {
 	Parent *Parent `json:"parent,omitempty"`
 	// Whether it is active in the context.
 	State EffectiveState `json:"state"`
-	// What it speaks.
+	// The protocol.
 	Type ProviderType `json:"type"`
 	// The provider.
 	IDP AzureADIDPOutput `json:"idp"`
@@ -1694,7 +1693,7 @@ type GetDelivery struct {
 	Target string `json:"target"`
 	// The ID of the execution that named the target.
 	Execution string `json:"execution"`
-	// What is delivered.
+	// The event that is delivered.
 	Event DeliveredEvent `json:"event"`
 	// How far it got.
 	State DeliveryState `json:"state"`
@@ -1717,7 +1716,7 @@ type GetDelivery struct {
 type GetDeliveryReply struct {
 	// The delivery with its details.
 	Delivery GetDelivery `json:"delivery"`
-	// What is sent.
+	// The message that is sent.
 	Request DeliveryRequest `json:"request"`
 	// The attempts, the first one first, those before a replay too.
 	Attempts []DeliveryAttempt `json:"attempts,omitzero"`
@@ -1735,7 +1734,7 @@ type GetDomain struct {
 	IsVerified bool `json:"isVerified"`
 	// Whether it is the primary domain of its owner.
 	IsPrimary bool `json:"isPrimary"`
-	// What the TXT record or the file has to hold; empty once the claim is proven.
+	// The text that the TXT record or the file has to hold; empty once the claim is proven.
 	ValidationToken string `json:"validationToken"`
 	// Where the token is looked for: a URL, or the name of a TXT record; empty once the claim is proven.
 	ValidationLocation string `json:"validationLocation"`
@@ -1759,14 +1758,14 @@ type GetEmail struct {
 type GetEvent struct {
 	// Its place among all events; grows with each one.
 	Sequence uint64 `json:"sequence,string"`
-	// What happened, for example user.human.added.
+	// The type, for example user.human.added.
 	Type string `json:"type"`
 	// The kind of the object, for example user.
 	AggregateType string `json:"aggregateType"`
 	// The object's ID.
 	AggregateID string `json:"aggregateId"`
-	// What the event says: the payload of its type, which the event catalogue describes. Never a secret, a hash
-	// or a token.
+	// The content of the event: the payload of its type, which the event catalogue describes. Never a secret, a
+	// hash or a token.
 	Payload map[string]any `json:"payload"`
 	// The user who caused it; "system" for the product itself.
 	Creator string `json:"creator"`
@@ -1797,7 +1796,7 @@ type GetGitHubESIDP struct {
 	Parent *Parent `json:"parent,omitempty"`
 	// Whether it is active in the context.
 	State EffectiveState `json:"state"`
-	// What it speaks.
+	// The protocol.
 	Type ProviderType `json:"type"`
 	// The provider.
 	IDP GitHubESIDPOutput `json:"idp"`
@@ -1817,7 +1816,7 @@ type GetGitHubIDP struct {
 	Parent *Parent `json:"parent,omitempty"`
 	// Whether it is active in the context.
 	State EffectiveState `json:"state"`
-	// What it speaks.
+	// The protocol.
 	Type ProviderType `json:"type"`
 	// The provider.
 	IDP GitHubIDPOutput `json:"idp"`
@@ -1837,7 +1836,7 @@ type GetGitLabIDP struct {
 	Parent *Parent `json:"parent,omitempty"`
 	// Whether it is active in the context.
 	State EffectiveState `json:"state"`
-	// What it speaks.
+	// The protocol.
 	Type ProviderType `json:"type"`
 	// The provider.
 	IDP GitLabIDPOutput `json:"idp"`
@@ -1857,7 +1856,7 @@ type GetGitLabSelfHostedIDP struct {
 	Parent *Parent `json:"parent,omitempty"`
 	// Whether it is active in the context.
 	State EffectiveState `json:"state"`
-	// What it speaks.
+	// The protocol.
 	Type ProviderType `json:"type"`
 	// The provider.
 	IDP GitLabSelfHostedIDPOutput `json:"idp"`
@@ -1877,7 +1876,7 @@ type GetGoogleIDP struct {
 	Parent *Parent `json:"parent,omitempty"`
 	// Whether it is active in the context.
 	State EffectiveState `json:"state"`
-	// What it speaks.
+	// The protocol.
 	Type ProviderType `json:"type"`
 	// The provider.
 	IDP GoogleIDPOutput `json:"idp"`
@@ -1913,9 +1912,9 @@ type GetIDP struct {
 	Parent *Parent `json:"parent,omitempty"`
 	// Whether it is active in the context.
 	State EffectiveState `json:"state"`
-	// What it speaks.
+	// The protocol.
 	Type ProviderType `json:"type"`
-	// What all of them have.
+	// The settings that all types share.
 	IDP IDPOutput `json:"idp"`
 }
 
@@ -1927,9 +1926,9 @@ type GetIDPLink struct {
 	UserID string `json:"userId"`
 	// The provider.
 	IDPID string `json:"idpId"`
-	// Who the user is there.
+	// The account there.
 	ExternalUserID string `json:"externalUserId"`
-	// What they are called there, as of the last login.
+	// The name of the account there, as of the last login.
 	ExternalUsername string `json:"externalUsername"`
 	// When it was made.
 	CreationDate time.Time `json:"creationDate"`
@@ -2009,7 +2008,7 @@ type GetMembershipReply struct {
 }
 
 // GetMessage is an e-mail or a text message to a user, with its details: sequence is that of its last replay,
-// 0 while there was none. What it says is not shown.
+// 0 while there was none. Its text is not shown.
 type GetMessage struct {
 	// When it last changed, and the organization of the user.
 	Details Details `json:"details"`
@@ -2052,7 +2051,7 @@ type GetOAuthIDP struct {
 	Parent *Parent `json:"parent,omitempty"`
 	// Whether it is active in the context.
 	State EffectiveState `json:"state"`
-	// What it speaks.
+	// The protocol.
 	Type ProviderType `json:"type"`
 	// The provider.
 	IDP OAuthIDPOutput `json:"idp"`
@@ -2072,7 +2071,7 @@ type GetOIDCIDP struct {
 	Parent *Parent `json:"parent,omitempty"`
 	// Whether it is active in the context.
 	State EffectiveState `json:"state"`
-	// What it speaks.
+	// The protocol.
 	Type ProviderType `json:"type"`
 	// The provider.
 	IDP OIDCIDPOutput `json:"idp"`
@@ -2173,7 +2172,7 @@ type GetRole struct {
 	Details Details `json:"details"`
 	// The project it is a role of.
 	ProjectID string `json:"projectId"`
-	// What tokens and grants call it.
+	// The key in tokens and grants.
 	Key string `json:"key"`
 	// Its name for people.
 	DisplayName string `json:"displayName"`
@@ -2195,7 +2194,7 @@ type GetSMSProvider struct {
 	Parent *Parent `json:"parent,omitempty"`
 	// Whether it is active in the context.
 	State EffectiveState `json:"state"`
-	// What the context says of that itself.
+	// The setting of the context itself.
 	StatePolicy StatePolicy `json:"statePolicy"`
 	// The provider.
 	Provider SMSProviderOutput `json:"provider"`
@@ -2217,7 +2216,7 @@ type GetSMTPProvider struct {
 	Parent *Parent `json:"parent,omitempty"`
 	// Whether it is active in the context.
 	State EffectiveState `json:"state"`
-	// What the context says of that itself.
+	// The setting of the context itself.
 	StatePolicy StatePolicy `json:"statePolicy"`
 	// The provider.
 	Provider SMTPProviderOutput `json:"provider"`
@@ -2235,7 +2234,7 @@ type GetSMTPProviderReply struct {
 type GetService struct {
 	// A name for people.
 	Name string `json:"name"`
-	// What it does.
+	// Its purpose, for people.
 	Description string `json:"description"`
 	// The kind of access tokens it gets.
 	AccessTokenType AccessTokenType `json:"accessTokenType"`
@@ -2249,7 +2248,7 @@ type GetSession struct {
 	Details Details `json:"details"`
 	// Whether it counts.
 	State SessionState `json:"state"`
-	// Who made it.
+	// The user who made it.
 	Creator string `json:"creator"`
 	// When it was made.
 	CreationDate time.Time `json:"creationDate"`
@@ -2259,7 +2258,7 @@ type GetSession struct {
 	UserAgent UserAgentOutput `json:"userAgent"`
 	// Data of the caller, by key.
 	Metadata map[string][]byte `json:"metadata"`
-	// What is proven; nothing but the user once it expired.
+	// The factors that were proven; only the user once it expired.
 	Factors Factors `json:"factors"`
 }
 
@@ -2429,33 +2428,33 @@ type GitHubESConfigOutput struct {
 
 // GitHubESIDP is a GitHub Enterprise Server as identity provider.
 type GitHubESIDP struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP IDP `json:"idp"`
-	// What this type has.
+	// The settings of this type.
 	Config GitHubESConfig `json:"config"`
 }
 
 // GitHubESIDPOutput is a GitHub Enterprise Server as identity provider. It is GitHubESIDP as it is answered.
 type GitHubESIDPOutput struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP IDPOutput `json:"idp"`
-	// What this type has.
+	// The settings of this type.
 	Config GitHubESConfigOutput `json:"config"`
 }
 
 // GitHubIDP is GitHub as identity provider.
 type GitHubIDP struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP IDP `json:"idp"`
-	// What this type has.
+	// The settings of this type.
 	Config GitHubConfig `json:"config"`
 }
 
 // GitHubIDPOutput is GitHub as identity provider. It is GitHubIDP as it is answered.
 type GitHubIDPOutput struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP IDPOutput `json:"idp"`
-	// What this type has.
+	// The settings of this type.
 	Config GitHubConfigOutput `json:"config"`
 }
 
@@ -2479,17 +2478,17 @@ type GitLabConfigOutput struct {
 
 // GitLabIDP is GitLab as identity provider.
 type GitLabIDP struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP IDP `json:"idp"`
-	// What this type has.
+	// The settings of this type.
 	Config GitLabConfig `json:"config"`
 }
 
 // GitLabIDPOutput is GitLab as identity provider. It is GitLabIDP as it is answered.
 type GitLabIDPOutput struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP IDPOutput `json:"idp"`
-	// What this type has.
+	// The settings of this type.
 	Config GitLabConfigOutput `json:"config"`
 }
 
@@ -2518,18 +2517,18 @@ type GitLabSelfHostedConfigOutput struct {
 
 // GitLabSelfHostedIDP is a GitLab of one's own as identity provider.
 type GitLabSelfHostedIDP struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP IDP `json:"idp"`
-	// What this type has.
+	// The settings of this type.
 	Config GitLabSelfHostedConfig `json:"config"`
 }
 
 // GitLabSelfHostedIDPOutput is a GitLab of one's own as identity provider. It is GitLabSelfHostedIDP as it is
 // answered.
 type GitLabSelfHostedIDPOutput struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP IDPOutput `json:"idp"`
-	// What this type has.
+	// The settings of this type.
 	Config GitLabSelfHostedConfigOutput `json:"config"`
 }
 
@@ -2553,17 +2552,17 @@ type GoogleConfigOutput struct {
 
 // GoogleIDP is Google as identity provider.
 type GoogleIDP struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP IDP `json:"idp"`
-	// What this type has.
+	// The settings of this type.
 	Config GoogleConfig `json:"config"`
 }
 
 // GoogleIDPOutput is Google as identity provider. It is GoogleIDP as it is answered.
 type GoogleIDPOutput struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP IDPOutput `json:"idp"`
-	// What this type has.
+	// The settings of this type.
 	Config GoogleConfigOutput `json:"config"`
 }
 
@@ -2639,9 +2638,9 @@ type IDP struct {
 	// Whether it is active in the context: where it is defined ACTIVATE, INHERIT and none make it active,
 	// DEACTIVATE inactive. In an answer that of the context which asks.
 	StatePolicy StatePolicy `json:"statePolicy,omitzero"`
-	// What happens to the accounts of those who sign in with it.
+	// How accounts of the provider become users.
 	Options *Options `json:"options,omitempty"`
-	// What people should know of it.
+	// A description, for people.
 	Description string `json:"description,omitzero"`
 }
 
@@ -2666,10 +2665,10 @@ type IDPIDFilter struct {
 type IDPLink struct {
 	// The provider.
 	IDPID string `json:"idpId"`
-	// Who the user is there: what the provider never gives to somebody else, such as the claim sub, or the
-	// number of a GitHub account.
+	// The ID of the account there, which the provider never gives to another one: the claim sub, or the number
+	// of a GitHub account.
 	ExternalUserID string `json:"externalUserId"`
-	// What they are called there, for people.
+	// The name of the account there, for people.
 	ExternalUsername string `json:"externalUsername,omitzero"`
 }
 
@@ -2701,9 +2700,9 @@ type IDPOutput struct {
 	// Whether it is active in the context: where it is defined ACTIVATE, INHERIT and none make it active,
 	// DEACTIVATE inactive. In an answer that of the context which asks.
 	StatePolicy StatePolicy `json:"statePolicy"`
-	// What happens to the accounts of those who sign in with it.
+	// How accounts of the provider become users.
 	Options *Options `json:"options,omitempty"`
-	// What people should know of it.
+	// A description, for people.
 	Description string `json:"description"`
 }
 
@@ -2759,8 +2758,8 @@ type IdpPatchOIDCConfig struct {
 	IsIDTokenMapping *bool `json:"isIdTokenMapping,omitempty"`
 }
 
-// Image is a picture to upload: PNG, JPEG or WebP. What is kept is drawn anew from it, scaled down to what
-// pages show.
+// Image is a picture to upload: PNG, JPEG or WebP. The image is drawn anew from it, scaled down to what pages
+// show.
 type Image struct {
 	// The file; empty: none. At most 524288 bytes.
 	Content []byte `json:"content,omitzero"`
@@ -2772,9 +2771,9 @@ type ImportReport struct {
 	ImportID string `json:"importId"`
 	// Whether nothing was changed because that was asked for.
 	DryRun bool `json:"dryRun"`
-	// What became of the lists, by organization.
+	// The outcome of the lists, by organization.
 	Outcomes []Outcome `json:"outcomes,omitzero"`
-	// What was not carried over, and why; at most 1000 of them.
+	// The items that were not carried over, with the reason; at most 1000.
 	NotCarried []Lost `json:"notCarried,omitzero"`
 	// How many that are.
 	TotalNotCarried uint64 `json:"totalNotCarried,string"`
@@ -2789,10 +2788,10 @@ type ImportRequest struct {
 	Timeout *string `json:"timeout,omitempty"`
 	// Whether nothing is changed; the answer says what would be.
 	DryRun *bool `json:"dry_run,omitempty"`
-	// What happens to what is there already: refuse ends the import, skip leaves it as it is, update changes it
-	// to what the file says. What is secret and not in the file stays.
+	// The rule for objects that exist already: refuse ends the import, skip leaves it as it is, update changes
+	// it to what the file says. Secrets that are not in the file stay.
 	OnConflict *string `json:"on_conflict,omitempty"`
-	// What was exported, as it is (an object of the shape TransferFile) or as a text.
+	// The export, as it is (an object of the shape TransferFile) or as a text.
 	DataOrgsv1    any        `json:"data_orgsv1,omitzero"`
 	DataOrgsv1GCS *GCSObject `json:"data_orgsv1_gcs,omitempty"`
 	DataOrgsv1S3  *S3Object  `json:"data_orgsv1_s3,omitempty"`
@@ -2906,11 +2905,11 @@ type IntentFactor struct {
 	IDPID string `json:"idpId"`
 }
 
-// What an access token is (RFC 7662, section 2.2); more claims by its scopes.
+// The state and claims of an access token (RFC 7662, section 2.2); more claims by its scopes.
 type Introspection struct {
 	// Whether it is good for the caller now.
 	Active bool `json:"active"`
-	// What was granted.
+	// The scopes that were granted.
 	Scope *string `json:"scope,omitempty"`
 	// Whom it was issued to.
 	ClientID *string `json:"client_id,omitempty"`
@@ -2928,7 +2927,7 @@ type Introspection struct {
 	Sub *string `json:"sub,omitempty"`
 	// Whom it is for.
 	Aud []string `json:"aud,omitzero"`
-	// Who issued it.
+	// The issuer.
 	Iss *string `json:"iss,omitempty"`
 	// Its ID.
 	JTI *string `json:"jti,omitempty"`
@@ -2954,7 +2953,7 @@ type IntrospectionRequest struct {
 type Key struct {
 	// The kind of key.
 	Kty string `json:"kty"`
-	// What it is for.
+	// The use of the key.
 	Use string `json:"use"`
 	// Names the key in the header of a token.
 	Kid string `json:"kid"`
@@ -3012,7 +3011,7 @@ type Limits struct {
 
 // ListAuthenticatorsReply is the answer of ListAuthenticators.
 type ListAuthenticatorsReply struct {
-	// What part of the authenticators this is.
+	// The position of this page in the list.
 	Details ListDetails `json:"details"`
 	// The authenticators.
 	Result []Authenticator `json:"result,omitzero"`
@@ -3106,7 +3105,7 @@ type MachineKey struct {
 	// A public key in PEM (PUBLIC KEY or RSA PUBLIC KEY) or as a JWK: RSA of 2048 to 8192 bits, EC on P-256,
 	// P-384 or P-521, or Ed25519. Without it a pair is made.
 	PublicKey *string `json:"publicKey,omitempty"`
-	// What pair to make.
+	// The kind of key pair to make.
 	Type MachineKeyType `json:"type,omitzero"`
 }
 
@@ -3244,7 +3243,7 @@ type MessageAttempt struct {
 	Provider string `json:"provider"`
 	// The status that the other side answered, of SMTP or HTTP; 0 when it did not or took it.
 	Status int `json:"status"`
-	// What went wrong, in words; empty when nothing did.
+	// The error, in words; empty when there is none.
 	Error string `json:"error"`
 }
 
@@ -3398,34 +3397,34 @@ type OAuthConfigOutput struct {
 
 // OAuthIDP is any OAuth 2.0 server that tells who the user is as identity provider.
 type OAuthIDP struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP IDP `json:"idp"`
-	// What this type has.
+	// The settings of this type.
 	Config OAuthConfig `json:"config"`
 }
 
 // OAuthIDPOutput is any OAuth 2.0 server that tells who the user is as identity provider. It is OAuthIDP as
 // it is answered.
 type OAuthIDPOutput struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP IDPOutput `json:"idp"`
-	// What this type has.
+	// The settings of this type.
 	Config OAuthConfigOutput `json:"config"`
 }
 
 // OIDCIDP is any OpenID provider as identity provider.
 type OIDCIDP struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP IDP `json:"idp"`
-	// What this type has.
+	// The settings of this type.
 	Config IdpOIDCConfig `json:"config"`
 }
 
 // OIDCIDPOutput is any OpenID provider as identity provider. It is OIDCIDP as it is answered.
 type OIDCIDPOutput struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP IDPOutput `json:"idp"`
-	// What this type has.
+	// The settings of this type.
 	Config IdpOIDCConfigOutput `json:"config"`
 }
 
@@ -3611,7 +3610,7 @@ type Parent struct {
 	State EffectiveState `json:"state"`
 }
 
-// Password is a new password of a human. What is asked of it says SetPassword.
+// Password is a new password of a human. SetPassword says what it has to be.
 //
 // Exactly one of Plain and Hash is set.
 type Password struct {
@@ -3623,7 +3622,7 @@ type Password struct {
 	ChangeRequired bool `json:"changeRequired,omitzero"`
 }
 
-// PasswordOutput is a new password of a human. What is asked of it says SetPassword. It is Password as it is
+// PasswordOutput is a new password of a human. SetPassword says what it has to be. It is Password as it is
 // answered.
 type PasswordOutput struct {
 	// Whether it has to be changed at the next login.
@@ -3685,9 +3684,9 @@ type PatchAppleConfig struct {
 
 // PatchAppleIDP changes the fields that are present.
 type PatchAppleIDP struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP *PatchIDP `json:"idp,omitempty"`
-	// What this type has.
+	// The settings of this type.
 	Config *PatchAppleConfig `json:"config,omitempty"`
 }
 
@@ -3713,9 +3712,9 @@ type PatchAzureADConfig struct {
 
 // PatchAzureADIDP changes the fields that are present.
 type PatchAzureADIDP struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP *PatchIDP `json:"idp,omitempty"`
-	// What this type has.
+	// The settings of this type.
 	Config *PatchAzureADConfig `json:"config,omitempty"`
 }
 
@@ -3773,9 +3772,9 @@ type PatchGitHubESConfig struct {
 
 // PatchGitHubESIDP changes the fields that are present.
 type PatchGitHubESIDP struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP *PatchIDP `json:"idp,omitempty"`
-	// What this type has.
+	// The settings of this type.
 	Config *PatchGitHubESConfig `json:"config,omitempty"`
 }
 
@@ -3787,9 +3786,9 @@ type PatchGitHubESIDPReply struct {
 
 // PatchGitHubIDP changes the fields that are present.
 type PatchGitHubIDP struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP *PatchIDP `json:"idp,omitempty"`
-	// What this type has.
+	// The settings of this type.
 	Config *PatchGitHubConfig `json:"config,omitempty"`
 }
 
@@ -3811,9 +3810,9 @@ type PatchGitLabConfig struct {
 
 // PatchGitLabIDP changes the fields that are present.
 type PatchGitLabIDP struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP *PatchIDP `json:"idp,omitempty"`
-	// What this type has.
+	// The settings of this type.
 	Config *PatchGitLabConfig `json:"config,omitempty"`
 }
 
@@ -3837,9 +3836,9 @@ type PatchGitLabSelfHostedConfig struct {
 
 // PatchGitLabSelfHostedIDP changes the fields that are present.
 type PatchGitLabSelfHostedIDP struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP *PatchIDP `json:"idp,omitempty"`
-	// What this type has.
+	// The settings of this type.
 	Config *PatchGitLabSelfHostedConfig `json:"config,omitempty"`
 }
 
@@ -3861,9 +3860,9 @@ type PatchGoogleConfig struct {
 
 // PatchGoogleIDP changes the fields that are present.
 type PatchGoogleIDP struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP *PatchIDP `json:"idp,omitempty"`
-	// What this type has.
+	// The settings of this type.
 	Config *PatchGoogleConfig `json:"config,omitempty"`
 }
 
@@ -3967,9 +3966,9 @@ type PatchOAuthConfig struct {
 
 // PatchOAuthIDP changes the fields that are present.
 type PatchOAuthIDP struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP *PatchIDP `json:"idp,omitempty"`
-	// What this type has.
+	// The settings of this type.
 	Config *PatchOAuthConfig `json:"config,omitempty"`
 }
 
@@ -3981,9 +3980,9 @@ type PatchOAuthIDPReply struct {
 
 // PatchOIDCIDP changes the fields that are present.
 type PatchOIDCIDP struct {
-	// What all types have.
+	// The settings that all types share.
 	IDP *PatchIDP `json:"idp,omitempty"`
-	// What this type has.
+	// The settings of this type.
 	Config *IdpPatchOIDCConfig `json:"config,omitempty"`
 }
 
@@ -4021,7 +4020,7 @@ type PatchProfile struct {
 	FamilyName *string `json:"familyName,omitempty"`
 	// A new nick name.
 	NickName *string `json:"nickName,omitempty"`
-	// What to show; empty for the default. A default follows the names.
+	// The display name; empty for the default, which follows the names.
 	DisplayName *string `json:"displayName,omitempty"`
 	// A new language; empty for the default.
 	PreferredLanguage *string `json:"preferredLanguage,omitempty"`
@@ -4115,8 +4114,8 @@ type PatchSMSProviderReply struct {
 	Details Details `json:"details"`
 }
 
-// PatchSMTPConfig changes the fields that are present. Who changes the server or the token endpoint gives the
-// secrets again, too: otherwise they could have them sent to themselves.
+// PatchSMTPConfig changes the fields that are present. A change of the server or of the token endpoint has to
+// give the secrets again: they would be sent to the new place otherwise.
 type PatchSMTPConfig struct {
 	// Another server.
 	Host *string `json:"host,omitempty"`
@@ -4128,7 +4127,7 @@ type PatchSMTPConfig struct {
 	Password *string `json:"password,omitempty"`
 	// Another mechanism.
 	Auth *AuthMechanism `json:"auth,omitempty"`
-	// What changes of where XOAUTH2 gets its tokens.
+	// Changes of the token endpoint of XOAUTH2.
 	OAuth *PatchOAuthClient `json:"oauth,omitempty"`
 }
 
@@ -4173,7 +4172,7 @@ type PatchService struct {
 
 // PatchSession is what changes of a session.
 type PatchSession struct {
-	// What the user proves.
+	// The factors the user proves.
 	Checks *Checks `json:"checks,omitempty"`
 	// Data of the caller, by key; setting no bytes deletes a key. Names have at least 1 characters. Names have
 	// at most 200 characters. Names match ^[^\x00]*$.
@@ -4364,7 +4363,7 @@ type Profile struct {
 	FamilyName string `json:"familyName,omitzero"`
 	// The nick name.
 	NickName string `json:"nickName,omitzero"`
-	// What to show; by default the given and family name, or else the username.
+	// The display name; by default the given and family name, or else the username.
 	DisplayName string `json:"displayName,omitzero"`
 	// The language to write to them in (BCP 47); empty for the default.
 	PreferredLanguage string `json:"preferredLanguage,omitzero"`
@@ -4392,7 +4391,7 @@ type ProfileOutput struct {
 	FamilyName string `json:"familyName"`
 	// The nick name.
 	NickName string `json:"nickName"`
-	// What to show; by default the given and family name, or else the username.
+	// The display name; by default the given and family name, or else the username.
 	DisplayName string `json:"displayName"`
 	// The language to write to them in (BCP 47); empty for the default.
 	PreferredLanguage string `json:"preferredLanguage"`
@@ -4768,8 +4767,8 @@ type ResolvedBool struct {
 	Owner *Owner `json:"owner,omitempty"`
 }
 
-// ResolvedBrandingSettings are the properties as they apply in a context. What nobody says comes from the
-// system.
+// ResolvedBrandingSettings are the properties as they apply in a context. A property that no context sets
+// comes from the system.
 type ResolvedBrandingSettings struct {
 	// The logo on light backgrounds.
 	LogoLight ResolvedImage `json:"logoLight"`
@@ -4857,7 +4856,7 @@ type ResolvedLifetimeSettings struct {
 type ResolvedMessageTextSettings struct {
 	// The subject.
 	Subject ResolvedString `json:"subject"`
-	// What mail programs show beside the subject.
+	// The preview that mail programs show beside the subject.
 	Preheader ResolvedString `json:"preheader"`
 	// The heading.
 	Title ResolvedString `json:"title"`
@@ -4951,7 +4950,7 @@ type RevokeUserConsentReply struct {
 type Role struct {
 	// The project it is a role of.
 	ProjectID string `json:"projectId"`
-	// What tokens and grants call it; unique in the project and not changeable.
+	// The key in tokens and grants; unique in the project and not changeable.
 	Key string `json:"key"`
 	// Its name for people.
 	DisplayName string `json:"displayName,omitzero"`
@@ -5062,7 +5061,7 @@ type SMSEndpoint struct {
 type SMSProvider struct {
 	// A name for people.
 	Name string `json:"name"`
-	// What people should know of it.
+	// A description, for people.
 	Description string `json:"description,omitzero"`
 	// Twilio.
 	Twilio *TwilioConfig `json:"twilio,omitempty"`
@@ -5088,7 +5087,7 @@ const (
 type SMSProviderOutput struct {
 	// A name for people.
 	Name string `json:"name"`
-	// What people should know of it.
+	// A description, for people.
 	Description string `json:"description"`
 	// Twilio.
 	Twilio *TwilioConfigOutput `json:"twilio,omitempty"`
@@ -5128,7 +5127,7 @@ type SMTPConfig struct {
 	Host string `json:"host"`
 	// How the connection is encrypted.
 	TLS TLSMode `json:"tls,omitzero"`
-	// Who signs in to it; empty: nobody does.
+	// The credentials for it; empty: none.
 	User string `json:"user,omitzero"`
 	// The password; it is never returned.
 	Password *string `json:"password,omitempty"`
@@ -5145,7 +5144,7 @@ type SMTPConfigOutput struct {
 	Host string `json:"host"`
 	// How the connection is encrypted.
 	TLS TLSMode `json:"tls"`
-	// Who signs in to it; empty: nobody does.
+	// The credentials for it; empty: none.
 	User string `json:"user"`
 	// How to sign in. Without encryption that is by SCRAM or not at all.
 	Auth AuthMechanism `json:"auth"`
@@ -5159,7 +5158,7 @@ type SMTPConfigOutput struct {
 type SMTPProvider struct {
 	// A name for people.
 	Name string `json:"name"`
-	// What people should know of it.
+	// A description, for people.
 	Description string `json:"description,omitzero"`
 	// The address that e-mails are from.
 	SenderAddress string `json:"senderAddress"`
@@ -5191,7 +5190,7 @@ const (
 type SMTPProviderOutput struct {
 	// A name for people.
 	Name string `json:"name"`
-	// What people should know of it.
+	// A description, for people.
 	Description string `json:"description"`
 	// The address that e-mails are from.
 	SenderAddress string `json:"senderAddress"`
@@ -5232,7 +5231,7 @@ type SMTPTest struct {
 
 // SearchAppKeysReply is the answer of SearchAppKeys.
 type SearchAppKeysReply struct {
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details ListDetails `json:"details"`
 	// The column the result is sorted by.
 	SortingColumn AppKeyFieldName `json:"sortingColumn"`
@@ -5242,7 +5241,7 @@ type SearchAppKeysReply struct {
 
 // SearchAppsReply is the answer of SearchApps.
 type SearchAppsReply struct {
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details ListDetails `json:"details"`
 	// The column the result is sorted by.
 	SortingColumn AppFieldName `json:"sortingColumn"`
@@ -5252,7 +5251,7 @@ type SearchAppsReply struct {
 
 // SearchDeliveriesReply is the answer of SearchDeliveries.
 type SearchDeliveriesReply struct {
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details ListDetails `json:"details"`
 	// The column the result is sorted by.
 	SortingColumn DeliveryFieldName `json:"sortingColumn"`
@@ -5262,7 +5261,7 @@ type SearchDeliveriesReply struct {
 
 // SearchDomainsReply is the answer of SearchDomains.
 type SearchDomainsReply struct {
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details ListDetails `json:"details"`
 	// The column the result is sorted by.
 	SortingColumn DomainFieldName `json:"sortingColumn"`
@@ -5272,7 +5271,7 @@ type SearchDomainsReply struct {
 
 // SearchEventsReply is the answer of SearchEvents.
 type SearchEventsReply struct {
-	// What part of the events this is.
+	// The position of this page in the list.
 	Details EventListDetails `json:"details"`
 	// The events.
 	Result []GetEvent `json:"result,omitzero"`
@@ -5280,7 +5279,7 @@ type SearchEventsReply struct {
 
 // SearchExecutionsReply is the answer of SearchExecutions.
 type SearchExecutionsReply struct {
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details ListDetails `json:"details"`
 	// The matches.
 	Result []GetExecution `json:"result,omitzero"`
@@ -5288,7 +5287,7 @@ type SearchExecutionsReply struct {
 
 // SearchIDPLinksReply is the answer of SearchIDPLinks.
 type SearchIDPLinksReply struct {
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details ListDetails `json:"details"`
 	// The column the result is sorted by.
 	SortingColumn IDPLinkFieldName `json:"sortingColumn"`
@@ -5308,7 +5307,7 @@ type SearchIDPsReply struct {
 
 // SearchInstancesReply is the answer of SearchInstances.
 type SearchInstancesReply struct {
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details ListDetails `json:"details"`
 	// The column the result is sorted by.
 	SortingColumn InstanceFieldName `json:"sortingColumn"`
@@ -5318,7 +5317,7 @@ type SearchInstancesReply struct {
 
 // SearchMachineKeysReply is the answer of SearchMachineKeys.
 type SearchMachineKeysReply struct {
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details ListDetails `json:"details"`
 	// The column the result is sorted by.
 	SortingColumn MachineKeyFieldName `json:"sortingColumn"`
@@ -5328,7 +5327,7 @@ type SearchMachineKeysReply struct {
 
 // SearchMembershipsReply is the answer of SearchMemberships.
 type SearchMembershipsReply struct {
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details ListDetails `json:"details"`
 	// The column the result is sorted by.
 	SortingColumn MembershipFieldName `json:"sortingColumn"`
@@ -5338,7 +5337,7 @@ type SearchMembershipsReply struct {
 
 // SearchMessagesReply is the answer of SearchMessages.
 type SearchMessagesReply struct {
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details ListDetails `json:"details"`
 	// The column the result is sorted by.
 	SortingColumn MessageFieldName `json:"sortingColumn"`
@@ -5348,7 +5347,7 @@ type SearchMessagesReply struct {
 
 // SearchOrganizationsReply is the answer of SearchOrganizations.
 type SearchOrganizationsReply struct {
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details ListDetails `json:"details"`
 	// The column the result is sorted by.
 	SortingColumn OrganizationFieldName `json:"sortingColumn"`
@@ -5358,7 +5357,7 @@ type SearchOrganizationsReply struct {
 
 // SearchPersonalAccessTokensReply is the answer of SearchPersonalAccessTokens.
 type SearchPersonalAccessTokensReply struct {
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details ListDetails `json:"details"`
 	// The column the result is sorted by.
 	SortingColumn PersonalAccessTokenFieldName `json:"sortingColumn"`
@@ -5368,7 +5367,7 @@ type SearchPersonalAccessTokensReply struct {
 
 // SearchProjectGrantsReply is the answer of SearchProjectGrants.
 type SearchProjectGrantsReply struct {
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details ListDetails `json:"details"`
 	// The column the result is sorted by.
 	SortingColumn ProjectGrantFieldName `json:"sortingColumn"`
@@ -5378,7 +5377,7 @@ type SearchProjectGrantsReply struct {
 
 // SearchProjectsReply is the answer of SearchProjects.
 type SearchProjectsReply struct {
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details ListDetails `json:"details"`
 	// The column the result is sorted by.
 	SortingColumn ProjectFieldName `json:"sortingColumn"`
@@ -5388,7 +5387,7 @@ type SearchProjectsReply struct {
 
 // SearchRolesReply is the answer of SearchRoles.
 type SearchRolesReply struct {
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details ListDetails `json:"details"`
 	// The column the result is sorted by.
 	SortingColumn RoleFieldName `json:"sortingColumn"`
@@ -5418,7 +5417,7 @@ type SearchSMTPProvidersReply struct {
 
 // SearchSessionsReply is the answer of SearchSessions.
 type SearchSessionsReply struct {
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details ListDetails `json:"details"`
 	// The column the result is sorted by.
 	SortingColumn SessionFieldName `json:"sortingColumn"`
@@ -5428,7 +5427,7 @@ type SearchSessionsReply struct {
 
 // SearchTargetsReply is the answer of SearchTargets.
 type SearchTargetsReply struct {
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details ListDetails `json:"details"`
 	// The column the result is sorted by.
 	SortingColumn TargetFieldName `json:"sortingColumn"`
@@ -5438,7 +5437,7 @@ type SearchTargetsReply struct {
 
 // SearchUserGrantsReply is the answer of SearchUserGrants.
 type SearchUserGrantsReply struct {
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details ListDetails `json:"details"`
 	// The column the result is sorted by.
 	SortingColumn UserGrantFieldName `json:"sortingColumn"`
@@ -5448,7 +5447,7 @@ type SearchUserGrantsReply struct {
 
 // SearchUserMetadataReply is the answer of SearchUserMetadata.
 type SearchUserMetadataReply struct {
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details ListDetails `json:"details"`
 	// The column the result is sorted by.
 	SortingColumn UserMetadataFieldName `json:"sortingColumn"`
@@ -5458,7 +5457,7 @@ type SearchUserMetadataReply struct {
 
 // SearchUserSchemasReply is the answer of SearchUserSchemas.
 type SearchUserSchemasReply struct {
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details ListDetails `json:"details"`
 	// The column the result is sorted by.
 	SortingColumn UserSchemaFieldName `json:"sortingColumn"`
@@ -5468,7 +5467,7 @@ type SearchUserSchemasReply struct {
 
 // SearchUsersReply is the answer of SearchUsers.
 type SearchUsersReply struct {
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details ListDetails `json:"details"`
 	// The column the result is sorted by.
 	SortingColumn UserFieldName `json:"sortingColumn"`
@@ -5501,7 +5500,7 @@ type SecretRotation struct {
 type Service struct {
 	// A name for people.
 	Name string `json:"name"`
-	// What it does.
+	// Its purpose, for people.
 	Description string `json:"description,omitzero"`
 	// The kind of access tokens it gets.
 	AccessTokenType AccessTokenType `json:"accessTokenType,omitzero"`
@@ -5511,7 +5510,7 @@ type Service struct {
 type ServiceOutput struct {
 	// A name for people.
 	Name string `json:"name"`
-	// What it does.
+	// Its purpose, for people.
 	Description string `json:"description"`
 	// The kind of access tokens it gets.
 	AccessTokenType AccessTokenType `json:"accessTokenType"`
@@ -5519,7 +5518,7 @@ type ServiceOutput struct {
 
 // Session is a session to be made.
 type Session struct {
-	// What the user proves.
+	// The factors the user proves.
 	Checks *Checks `json:"checks,omitempty"`
 	// Data of the caller, by key; setting no bytes deletes a key. Names have at least 1 characters. Names have
 	// at most 200 characters. Names match ^[^\x00]*$.
@@ -5725,7 +5724,7 @@ type SetMessageTextReply struct {
 type SetMessageTextSettings struct {
 	// The subject.
 	Subject *string `json:"subject,omitempty"`
-	// What mail programs show beside the subject.
+	// The preview that mail programs show beside the subject.
 	Preheader *string `json:"preheader,omitempty"`
 	// The heading.
 	Title *string `json:"title,omitempty"`
@@ -5853,9 +5852,9 @@ type StoredImage struct {
 type Summary struct {
 	// When what is in the file was so.
 	Time *time.Time `json:"time,omitempty"`
-	// What is in the file.
+	// The kinds in the file.
 	Carried []Carried `json:"carried,omitzero"`
-	// What is not, and why.
+	// The kinds that are not, with the reason.
 	Behind []Behind `json:"behind,omitzero"`
 }
 
@@ -6057,15 +6056,15 @@ type TokenReply struct {
 	ExpiresIn int `json:"expires_in"`
 	// Gets the next tokens.
 	RefreshToken *string `json:"refresh_token,omitempty"`
-	// Who the user is.
+	// The ID token.
 	IDToken *string `json:"id_token,omitempty"`
-	// What was granted.
+	// The scopes that were granted.
 	Scope *string `json:"scope,omitempty"`
-	// What an exchange issued.
+	// The type of the token that an exchange issued.
 	IssuedTokenType *string `json:"issued_token_type,omitempty"`
 }
 
-// What a client asks of the token endpoint; what is needed depends on grant_type.
+// A request to the token endpoint; grant_type decides which parameters it needs.
 type TokenRequest struct {
 	// Which grant it is.
 	GrantType string `json:"grant_type"`
@@ -6073,7 +6072,7 @@ type TokenRequest struct {
 	Code *string `json:"code,omitempty"`
 	// Exactly the one of the authorization request.
 	RedirectURI *string `json:"redirect_uri,omitempty"`
-	// What the code challenge was made of.
+	// The text that the code challenge is the hash of.
 	CodeVerifier *string `json:"code_verifier,omitempty"`
 	// The last refresh token.
 	RefreshToken *string `json:"refresh_token,omitempty"`
@@ -6083,13 +6082,13 @@ type TokenRequest struct {
 	Assertion *string `json:"assertion,omitempty"`
 	// Whom the new token is about (RFC 8693).
 	SubjectToken *string `json:"subject_token,omitempty"`
-	// What the subject token is.
+	// The type of the subject token.
 	SubjectTokenType *string `json:"subject_token_type,omitempty"`
-	// Who acts.
+	// The token of the actor.
 	ActorToken *string `json:"actor_token,omitempty"`
-	// What the actor token is.
+	// The type of the actor token.
 	ActorTokenType *string `json:"actor_token_type,omitempty"`
-	// What to issue; an access token by default.
+	// The type of token to issue; an access token by default.
 	RequestedTokenType *string `json:"requested_token_type,omitempty"`
 	// Whom the new token is for; may be repeated.
 	Audience []string `json:"audience,omitzero"`
@@ -6156,8 +6155,7 @@ type TransferAuthenticator struct {
 	CreationDate *time.Time `json:"creationDate,omitempty"`
 }
 
-// TransferDomain is a domain of an organization. What it proved it has proven: whoever imports vouches for
-// that.
+// TransferDomain is a domain of an organization. A proven one stays proven: the importer vouches for it.
 type TransferDomain struct {
 	// The ID.
 	ID string `json:"id"`
@@ -6171,7 +6169,7 @@ type TransferDomain struct {
 	IsPrimary bool `json:"isPrimary"`
 	// How it is proven.
 	ValidationType ValidationType `json:"validationType"`
-	// What proves it.
+	// The proof.
 	ValidationToken string `json:"validationToken"`
 	// When it was made; now when it is left out.
 	CreationDate *time.Time `json:"creationDate,omitempty"`
@@ -6186,7 +6184,7 @@ type TransferFile struct {
 	Organizations []TransferOrganization `json:"organizations,omitzero"`
 	// Their domains.
 	Domains []TransferDomain `json:"domains,omitzero"`
-	// What they set.
+	// The settings.
 	Settings []TransferSetting `json:"settings,omitzero"`
 	// The pictures of their branding.
 	SettingImages []TransferSettingImage `json:"settingImages,omitzero"`
@@ -6214,9 +6212,9 @@ type TransferFile struct {
 	ProjectGrants []TransferProjectGrant `json:"projectGrants,omitzero"`
 	// The roles of users in projects.
 	UserGrants []TransferUserGrant `json:"userGrants,omitzero"`
-	// Who manages organizations, projects and grants of projects.
+	// Memberships of organizations, projects and grants of projects.
 	Memberships []TransferMembership `json:"memberships,omitzero"`
-	// What was exported and what was not; imports ignore it.
+	// The kinds that were exported and those that were not; imports ignore it.
 	Summary *Summary `json:"summary,omitempty"`
 }
 
@@ -6232,7 +6230,7 @@ type TransferIDP struct {
 	Name string `json:"name"`
 	// Whether it is active.
 	StatePolicy StatePolicy `json:"statePolicy"`
-	// What it may do.
+	// The rules for accounts of the provider.
 	Options *Options `json:"options,omitempty"`
 	// The ID of the client there.
 	ClientID string `json:"clientId"`
@@ -6250,7 +6248,7 @@ type TransferIDP struct {
 	TokenEndpoint string `json:"tokenEndpoint"`
 	// The endpoint that tells of users.
 	UserEndpoint string `json:"userEndpoint"`
-	// What names a user there.
+	// The attribute that identifies a user there.
 	IDAttribute string `json:"idAttribute"`
 	// The tenant.
 	Tenant string `json:"tenant"`
@@ -6264,7 +6262,7 @@ type TransferIDP struct {
 	PrivateKey []byte `json:"privateKey,omitzero"`
 	// When it was made; now when it is left out.
 	CreationDate *time.Time `json:"creationDate,omitempty"`
-	// What it is for.
+	// A description, for people.
 	Description string `json:"description"`
 }
 
@@ -6278,9 +6276,9 @@ type TransferIDPLink struct {
 	UserID string `json:"userId"`
 	// The provider: one of the organization, or one that is above it where this is imported.
 	IDPID string `json:"idpId"`
-	// Who they are there.
+	// The account there.
 	ExternalUserID string `json:"externalUserId"`
-	// What they are called there.
+	// The name of the account there.
 	ExternalUsername string `json:"externalUsername"`
 	// When it was made; now when it is left out.
 	CreationDate *time.Time `json:"creationDate,omitempty"`
@@ -6298,7 +6296,7 @@ type TransferMembership struct {
 	ProjectGrantID *string `json:"projectGrantId,omitempty"`
 	// The user.
 	UserID string `json:"userId"`
-	// What it is on.
+	// The level of the object it is on.
 	Level MembershipLevel `json:"level"`
 	// The ID of that.
 	ObjectID string `json:"objectId"`
@@ -6312,7 +6310,7 @@ type TransferMembership struct {
 type TransferOperation struct {
 	// The ID.
 	ID string `json:"id"`
-	// What it is.
+	// Its type.
 	Type OperationType `json:"type"`
 	// How far it is.
 	State OperationState `json:"state"`
@@ -6328,11 +6326,11 @@ type TransferOperation struct {
 	ChangeDate *time.Time `json:"changeDate,omitempty"`
 	// When it and its result are forgotten.
 	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
-	// What an import came to, when it succeeded or would have.
+	// The result of an import that succeeded, or of a dry run.
 	Report *ImportReport `json:"report,omitempty"`
-	// What an export came to, when it succeeded.
+	// The result of an export that succeeded.
 	Summary *Summary `json:"summary,omitempty"`
-	// What went wrong, when it failed.
+	// The error, when it failed.
 	Error *OperationError `json:"error,omitempty"`
 }
 
@@ -6396,9 +6394,9 @@ type TransferRole struct {
 	ProjectID string `json:"projectId"`
 	// The key, unique in the project.
 	Key string `json:"key"`
-	// What to show.
+	// The display name.
 	DisplayName string `json:"displayName"`
-	// What it belongs to.
+	// The group it is shown in.
 	Group string `json:"group"`
 	// When it was made; now when it is left out.
 	CreationDate *time.Time `json:"creationDate,omitempty"`
@@ -6414,7 +6412,7 @@ type TransferSMSProvider struct {
 	ProviderType string `json:"providerType"`
 	// The name.
 	Name string `json:"name"`
-	// What it is for.
+	// A description, for people.
 	Description string `json:"description"`
 	// Whether it is active.
 	StatePolicy StatePolicy `json:"statePolicy"`
@@ -6428,7 +6426,7 @@ type TransferSMSProvider struct {
 	MessagingServiceSID *string `json:"messagingServiceSid,omitempty"`
 	// Where messages are posted to.
 	Endpoint string `json:"endpoint"`
-	// What these are signed with, when secrets were asked for. At most 4000 bytes.
+	// The signing key of these, when secrets were asked for. At most 4000 bytes.
 	SigningKey []byte `json:"signingKey,omitzero"`
 	// When it was made; now when it is left out.
 	CreationDate *time.Time `json:"creationDate,omitempty"`
@@ -6444,7 +6442,7 @@ type TransferSMTPProvider struct {
 	ProviderType string `json:"providerType"`
 	// The name.
 	Name string `json:"name"`
-	// What it is for.
+	// A description, for people.
 	Description string `json:"description"`
 	// Whether it is active.
 	StatePolicy StatePolicy `json:"statePolicy"`
@@ -6474,7 +6472,7 @@ type TransferSMTPProvider struct {
 	Scopes []string `json:"scopes,omitzero"`
 	// Where messages are posted to.
 	Endpoint string `json:"endpoint"`
-	// What these are signed with, when secrets were asked for. At most 4000 bytes.
+	// The signing key of these, when secrets were asked for. At most 4000 bytes.
 	SigningKey []byte `json:"signingKey,omitzero"`
 	// When it was made; now when it is left out.
 	CreationDate *time.Time `json:"creationDate,omitempty"`
@@ -6646,7 +6644,7 @@ type UserAgent struct {
 	FingerprintID string `json:"fingerprintId,omitzero"`
 	// Its address.
 	IP string `json:"ip,omitzero"`
-	// What it is, for people.
+	// A description, for people.
 	Description string `json:"description,omitzero"`
 }
 
@@ -6656,7 +6654,7 @@ type UserAgentOutput struct {
 	FingerprintID string `json:"fingerprintId"`
 	// Its address.
 	IP string `json:"ip"`
-	// What it is, for people.
+	// A description, for people.
 	Description string `json:"description"`
 }
 

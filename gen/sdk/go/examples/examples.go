@@ -2147,7 +2147,7 @@ func GetOperationResult(ctx context.Context, client *writ.Client) (any, error) {
 	return client.Administration.GetOperationResult(ctx, "019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42")
 }
 
-// GetConfiguration: What the OpenID provider can do, and where.
+// GetConfiguration: The capabilities and endpoints of the OpenID provider.
 func GetConfiguration(ctx context.Context, client *writ.Client) (any, error) {
 	return client.OAuth.GetConfiguration(ctx)
 }

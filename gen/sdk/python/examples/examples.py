@@ -2652,7 +2652,7 @@ def get_operation_result(client: Client) -> TransferFile:
 
 
 def get_configuration(client: Client) -> ProviderMetadata:
-    """What the OpenID provider can do, and where."""
+    """The capabilities and endpoints of the OpenID provider."""
     return client.oauth.get_configuration()
 
 

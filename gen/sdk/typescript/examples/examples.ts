@@ -1755,7 +1755,7 @@ export async function getOperationResult(client: WritClient) {
   return await client.administration.getOperationResult("019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42");
 }
 
-/** What the OpenID provider can do, and where. */
+/** The capabilities and endpoints of the OpenID provider. */
 export async function getConfiguration(client: WritClient) {
   return await client.oauth.getConfiguration();
 }

@@ -1765,8 +1765,8 @@ export class DeliveriesService {
   /**
    * Searches the deliveries of the instance.
    *
-   * The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for
-   * as long as the operator set.
+   * The filters of the list combine with AND; an empty list finds all. Deliveries that ended are kept for as
+   * long as the operator set.
    *
    * Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is
    * on.
@@ -3331,7 +3331,7 @@ export class UserIDPLinksService {
   /**
    * Links an account at an identity provider to a human user.
    *
-   * Whoever signs in with it is that user from then on, so users cannot link their own here. An account is
+   * Signing in with it signs in that user from then on, so users cannot link their own here. An account is
    * linked to one user at most; the provider is one that is defined where the user is, or above.
    *
    * Needs the permission user.write where the object is.
@@ -3634,8 +3634,8 @@ export class MembershipsService {
 }
 
 /**
- * MessagesService shows what became of e-mails and text messages to users, and sends them again. What they
- * say, and the codes in them, are never shown.
+ * MessagesService shows what became of e-mails and text messages to users, and sends them again. Their texts,
+ * and the codes in them, are never shown.
  *
  * A message is tried until the provider of the user's organization takes it, in ever longer intervals, while
  * the code in it is valid. It may arrive twice; the Message-ID of an e-mail and the webhook-id of a call are
@@ -3647,8 +3647,8 @@ export class MessagesService {
   /**
    * Searches the messages to users that the caller may see.
    *
-   * The filters of the list combine with AND; an empty list finds all. What is sent or dead is kept for as
-   * long as the operator set for deliveries.
+   * The filters of the list combine with AND; an empty list finds all. Messages that were sent or are dead
+   * are kept for as long as the operator set for deliveries.
    *
    * Needs the permission message.read where the object is. Answers only where the feature
    * multitenancy_resources_api is on.
@@ -4372,7 +4372,7 @@ export class SMSProvidersService {
   /**
    * Deletes a provider, where it is defined.
    *
-   * What waits to be sent goes through another one.
+   * Messages that wait go through another one.
    *
    * Needs the permission sms.delete where the object is. Answers only where the feature
    * multitenancy_resources_api is on.
@@ -4557,7 +4557,7 @@ export class SMTPProvidersService {
   /**
    * Deletes a provider, where it is defined.
    *
-   * What waits to be sent goes through another one.
+   * Messages that wait go through another one.
    *
    * Needs the permission smtp.delete where the object is. Answers only where the feature
    * multitenancy_resources_api is on.
@@ -5085,10 +5085,10 @@ export class AdministrationService {
   /**
    * Imports organizations.
    *
-   * All of it or nothing: whatever fails, nothing is left. What a reference in the file does not find is not
-   * carried over, and said so. An organization that has no primary domain then gets the one that it would
-   * have had if it had been created. It takes the files of export, and those of others that have the same
-   * operation ("orgs").
+   * All of it or nothing: a failure leaves nothing. What a reference in the file does not find is not carried
+   * over, and said so. An organization that has no primary domain then gets the one that it would have had if
+   * it had been created. It takes the files of export, and those of others that have the same operation
+   * ("orgs").
    */
   importData(request: ImportRequest, options: CallOptions = {}): Promise<ImportReport> {
     return this.core.call({ verb: "POST", path: "/admin/v1/import", body: request }, options);
@@ -5111,7 +5111,7 @@ export class AdministrationService {
   /**
    * Cancels an export or import that runs by itself.
    *
-   * It leaves nothing. What has ended stays as it is.
+   * It leaves nothing. An operation that has ended stays as it is.
    */
   cancelOperation(id: string, options: CallOptions = {}): Promise<TransferOperation> {
     return this.core.call({ verb: "POST", path: "/admin/v1/operations/{id}/_cancel", args: [id] }, options);
@@ -5120,8 +5120,8 @@ export class AdministrationService {
   /**
    * Returns what an operation exported.
    *
-   * The file, once the operation succeeded. What broke off goes on with the header Range (RFC 9110, section
-   * 14.2).
+   * The file, once the operation succeeded. An interrupted download goes on with the header Range (RFC 9110,
+   * section 14.2).
    */
   getOperationResult(id: string, options: CallOptions = {}): Promise<TransferFile> {
     return this.core.call({ verb: "GET", path: "/admin/v1/operations/{id}/result", args: [id], repeatable: true }, options);
@@ -5134,7 +5134,7 @@ export class OAuthService {
   constructor(private readonly core: Core) {}
 
   /**
-   * What the OpenID provider can do, and where.
+   * The capabilities and endpoints of the OpenID provider.
    *
    * OpenID Connect Discovery 1.0. Each domain of an instance is an issuer of its own name.
    */
@@ -5239,8 +5239,8 @@ export class Services {
   /** Manages who holds which roles where. Nobody can give a role that holds more than they do. */
   readonly memberships: MembershipsService;
   /**
-   * Shows what became of e-mails and text messages to users, and sends them again. What they say, and the
-   * codes in them, are never shown.
+   * Shows what became of e-mails and text messages to users, and sends them again. Their texts, and the codes
+   * in them, are never shown.
    */
   readonly messages: MessagesService;
   /** Manages organizations. */

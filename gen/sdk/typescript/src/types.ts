@@ -119,7 +119,7 @@ export interface AddTOTPReply {
   details: Details;
   /** The ID of the authenticator. */
   totpId: string;
-  /** What the app reads as a QR code: an otpauth URI with the secret. It is shown once. */
+  /** The text of the QR code: an otpauth URI with the secret. It is shown once. */
   uri: string;
   /** The secret in Base32, to type it in. It is shown once. */
   secret: string;
@@ -242,11 +242,11 @@ export interface AppOIDCConfig {
   redirectUris?: string[];
   /** Where the browser may be sent after a logout; the same rules. */
   postLogoutRedirectUris?: string[];
-  /** What the authorization endpoint may answer; CODE when omitted. */
+  /** The response types that the authorization endpoint accepts; CODE when omitted. */
   responseTypes?: ResponseType[];
-  /** What the token endpoint accepts; AUTHORIZATION_CODE when omitted. */
+  /** The grant types that the token endpoint accepts; AUTHORIZATION_CODE when omitted. */
   grantTypes?: GrantType[];
-  /** What kind of program it is; WEB when omitted. */
+  /** The kind of program; WEB when omitted. */
   applicationType?: ApplicationType;
   /**
    * How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that
@@ -287,7 +287,7 @@ export interface AppOIDCConfig {
    */
   plainJwtType?: boolean;
   /**
-   * What ID tokens, and access tokens in the form JWT, are signed with (OpenID Connect Dynamic Client
+   * The algorithm that signs ID tokens, and access tokens in the form JWT (OpenID Connect Dynamic Client
    * Registration); that of the instance when omitted. When no application of the instance asked for the
    * algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
    */
@@ -325,11 +325,11 @@ export interface AppOIDCConfigOutput {
   redirectUris: string[];
   /** Where the browser may be sent after a logout; the same rules. */
   postLogoutRedirectUris: string[];
-  /** What the authorization endpoint may answer; CODE when omitted. */
+  /** The response types that the authorization endpoint accepts; CODE when omitted. */
   responseTypes: ResponseType[];
-  /** What the token endpoint accepts; AUTHORIZATION_CODE when omitted. */
+  /** The grant types that the token endpoint accepts; AUTHORIZATION_CODE when omitted. */
   grantTypes: GrantType[];
-  /** What kind of program it is; WEB when omitted. */
+  /** The kind of program; WEB when omitted. */
   applicationType: ApplicationType;
   /**
    * How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that
@@ -370,7 +370,7 @@ export interface AppOIDCConfigOutput {
    */
   plainJwtType: boolean;
   /**
-   * What ID tokens, and access tokens in the form JWT, are signed with (OpenID Connect Dynamic Client
+   * The algorithm that signs ID tokens, and access tokens in the form JWT (OpenID Connect Dynamic Client
    * Registration); that of the instance when omitted. When no application of the instance asked for the
    * algorithm before, its key is published first: until ten minutes later, or eleven, the instance's signs.
    */
@@ -408,11 +408,11 @@ export interface AppPatchOIDCConfig {
   redirectUris?: RedirectURIs;
   /** Where the browser may be sent after a logout; the same rules. */
   postLogoutRedirectUris?: RedirectURIs;
-  /** What the authorization endpoint may answer. */
+  /** The response types that the authorization endpoint accepts. */
   responseTypes?: ResponseTypes;
-  /** What the token endpoint accepts. */
+  /** The grant types that the token endpoint accepts. */
   grantTypes?: GrantTypes;
-  /** What kind of program it is. */
+  /** The kind of program. */
   applicationType?: ApplicationType;
   /**
    * How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that
@@ -450,9 +450,9 @@ export interface AppPatchOIDCConfig {
   /** Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it. */
   plainJwtType?: boolean;
   /**
-   * What ID tokens, and access tokens in the form JWT, are signed with; UNSPECIFIED is that of the instance.
-   * A key that is new to the instance is published first: until ten minutes later, or eleven, the instance's
-   * signs.
+   * The algorithm that signs ID tokens, and access tokens in the form JWT; UNSPECIFIED is that of the
+   * instance. A key that is new to the instance is published first: until ten minutes later, or eleven, the
+   * instance's signs.
    */
   idTokenSignedResponseAlg?: SignatureAlgorithm;
   /**
@@ -542,17 +542,17 @@ export interface AppleConfigOutput {
 
 /** AppleIDP is Apple as identity provider. */
 export interface AppleIDP {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp: IDP;
-  /** What this type has. */
+  /** The settings of this type. */
   config: AppleConfig;
 }
 
 /** AppleIDPOutput is Apple as identity provider. It is AppleIDP as it is answered. */
 export interface AppleIDPOutput {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp: IDPOutput;
-  /** What this type has. */
+  /** The settings of this type. */
   config: AppleConfigOutput;
 }
 
@@ -622,7 +622,7 @@ export type AuthMethodType = Open<(typeof AuthMethodType)[keyof typeof AuthMetho
 export interface Authenticator {
   /** When and where it last changed. */
   details: Details;
-  /** What it is. */
+  /** Its type. */
   type: SecondFactorType;
   /** Where codes go: a phone number or an e-mail address. */
   address: string;
@@ -675,7 +675,9 @@ export interface AzureADConfig {
   scopes?: string[];
   /** The client secret that the provider gave; it is never returned. */
   clientSecret?: string;
-  /** Who may sign in: common, organizations, consumers, or the ID of one tenant; empty: common. */
+  /**
+   * The accounts that may sign in: common, organizations, consumers, or the ID of one tenant; empty: common.
+   */
   tenant?: string;
   /** Take the address that the provider tells as verified, which it does not say. */
   isEmailVerified?: boolean;
@@ -687,7 +689,9 @@ export interface AzureADConfigOutput {
   clientId: string;
   /** The scopes that are asked for; none: openid, profile, email. */
   scopes: string[];
-  /** Who may sign in: common, organizations, consumers, or the ID of one tenant; empty: common. */
+  /**
+   * The accounts that may sign in: common, organizations, consumers, or the ID of one tenant; empty: common.
+   */
   tenant: string;
   /** Take the address that the provider tells as verified, which it does not say. */
   isEmailVerified: boolean;
@@ -695,17 +699,17 @@ export interface AzureADConfigOutput {
 
 /** AzureADIDP is Microsoft Entra ID as identity provider. */
 export interface AzureADIDP {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp: IDP;
-  /** What this type has. */
+  /** The settings of this type. */
   config: AzureADConfig;
 }
 
 /** AzureADIDPOutput is Microsoft Entra ID as identity provider. It is AzureADIDP as it is answered. */
 export interface AzureADIDPOutput {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp: IDPOutput;
-  /** What this type has. */
+  /** The settings of this type. */
   config: AzureADConfigOutput;
 }
 
@@ -789,7 +793,7 @@ export type CheckUser = ExactlyOneOf<{
 
 /** Checks are what a user proves. All but the first need the user to be known. */
 export interface Checks {
-  /** Who the user is. Once known they stay. */
+  /** The user, who stays the same once known. */
   user?: CheckUser;
   /** Their password. */
   password?: CheckPassword;
@@ -822,7 +826,7 @@ export interface CodeChallenge {
 export interface ComplianceProblem {
   /** Its stable name. */
   key: string;
-  /** What it says, for people. */
+  /** The text, for people. */
   localizedMessage: string;
 }
 
@@ -848,7 +852,9 @@ export interface Consent {
   appId: string;
   /** Its name. */
   appName: string;
-  /** The roles that were handed over, each as role@object. What the user got since is not among them. */
+  /**
+   * The roles that were handed over, each as role@object. Roles that the user got since are not among them.
+   */
   roles: string[];
   /** When the user said yes. */
   creationDate: Timestamp;
@@ -869,7 +875,7 @@ export interface CreateAppKeyReply {
 export interface CreateAppReply {
   /** ID, sequence and date of the new application. */
   details: Details;
-  /** What the application calls itself at the endpoints of OpenID Connect. */
+  /** The client ID at the endpoints of OpenID Connect. */
   clientId: string;
   /** The client secret, for SECRET, BASIC and POST only. It is never shown again. */
   clientSecret: string;
@@ -1286,7 +1292,7 @@ export interface DeliveryAttempt {
   status: number;
   /** The first 4 KiB of the answer. */
   answer: string;
-  /** What went wrong, in words; empty when nothing did. */
+  /** The error, in words; empty when there is none. */
   error: string;
 }
 
@@ -1495,8 +1501,8 @@ export interface EventListDetails {
    */
   endOfList: boolean;
   /**
-   * What to give as `after` next. Of a call that follows: the last event it looked at; of a search: the
-   * newest one behind which nothing can appear any more, for who wants to follow from here.
+   * The value of `after` for the next call. Of a call that follows: the last event it looked at; of a search:
+   * the newest one behind which nothing can appear any more, for who wants to follow from here.
    */
   position: Int64;
   /** The event of the instance with the greatest sequence, as of this call. */
@@ -1531,7 +1537,7 @@ export interface EventPayload {
   event_type: string;
   /** When it happened. */
   created_at?: Timestamp;
-  /** Who caused it. */
+  /** The user who caused it. */
   userID: string;
 }
 
@@ -1572,8 +1578,7 @@ export interface EventTypeFilter {
 /** EventTypesFilter is met by the events of some types. */
 export interface EventTypesFilter {
   /**
-   * Types, or groups of them: user.human.* is every type below user.human. What no event is called is met by
-   * none.
+   * Types, or groups of them: user.human.* is every type below user.human. An unknown type matches no event.
    */
   types: string[];
 }
@@ -1686,7 +1691,7 @@ export interface Factor {
 
 /** Factors are what is proven in a session. */
 export interface Factors {
-  /** Who the user is. */
+  /** The user. */
   user?: UserFactor;
   /** The password. */
   password?: Factor;
@@ -1704,7 +1709,7 @@ export interface Factors {
 export interface FeatureFlag {
   /** Whether the feature is on. */
   enabled: boolean;
-  /** Who decided. */
+  /** The context that decided. */
   source: Source;
 }
 
@@ -1747,7 +1752,7 @@ export type GetApp = {
   name: string;
   /** Whether it takes part: nobody can log in to an inactive one, and it gets no tokens. */
   state: EffectiveState;
-  /** What it calls itself at the endpoints of OpenID Connect. */
+  /** The client ID at the endpoints of OpenID Connect. */
   clientId: string;
   /** Origins of browsers that may call the endpoints: those of the redirect URIs and the additional ones. */
   allowedOrigins: string[];
@@ -1793,7 +1798,7 @@ export interface GetAppleIDP {
   parent?: Parent;
   /** Whether it is active in the context. */
   state: EffectiveState;
-  /** What it speaks. */
+  /** The protocol. */
   type: ProviderType;
   /** The provider. */
   idp: AppleIDPOutput;
@@ -1813,7 +1818,7 @@ export interface GetAzureADIDP {
   parent?: Parent;
   /** Whether it is active in the context. */
   state: EffectiveState;
-  /** What it speaks. */
+  /** The protocol. */
   type: ProviderType;
   /** The provider. */
   idp: AzureADIDPOutput;
@@ -1836,7 +1841,7 @@ export interface GetDelivery {
   target: string;
   /** The ID of the execution that named the target. */
   execution: string;
-  /** What is delivered. */
+  /** The event that is delivered. */
   event: DeliveredEvent;
   /** How far it got. */
   state: DeliveryState;
@@ -1863,7 +1868,7 @@ export interface GetDelivery {
 export interface GetDeliveryReply {
   /** The delivery with its details. */
   delivery: GetDelivery;
-  /** What is sent. */
+  /** The message that is sent. */
   request: DeliveryRequest;
   /** The attempts, the first one first, those before a replay too. */
   attempts: DeliveryAttempt[];
@@ -1881,7 +1886,7 @@ export interface GetDomain {
   isVerified: boolean;
   /** Whether it is the primary domain of its owner. */
   isPrimary: boolean;
-  /** What the TXT record or the file has to hold; empty once the claim is proven. */
+  /** The text that the TXT record or the file has to hold; empty once the claim is proven. */
   validationToken: string;
   /** Where the token is looked for: a URL, or the name of a TXT record; empty once the claim is proven. */
   validationLocation: string;
@@ -1905,15 +1910,15 @@ export interface GetEmail {
 export interface GetEvent {
   /** Its place among all events; grows with each one. */
   sequence: Int64;
-  /** What happened, for example user.human.added. */
+  /** The type, for example user.human.added. */
   type: string;
   /** The kind of the object, for example user. */
   aggregateType: string;
   /** The object's ID. */
   aggregateId: string;
   /**
-   * What the event says: the payload of its type, which the event catalogue describes. Never a secret, a hash
-   * or a token.
+   * The content of the event: the payload of its type, which the event catalogue describes. Never a secret, a
+   * hash or a token.
    */
   payload: JsonObject;
   /** The user who caused it; "system" for the product itself. */
@@ -1947,7 +1952,7 @@ export interface GetGitHubESIDP {
   parent?: Parent;
   /** Whether it is active in the context. */
   state: EffectiveState;
-  /** What it speaks. */
+  /** The protocol. */
   type: ProviderType;
   /** The provider. */
   idp: GitHubESIDPOutput;
@@ -1967,7 +1972,7 @@ export interface GetGitHubIDP {
   parent?: Parent;
   /** Whether it is active in the context. */
   state: EffectiveState;
-  /** What it speaks. */
+  /** The protocol. */
   type: ProviderType;
   /** The provider. */
   idp: GitHubIDPOutput;
@@ -1987,7 +1992,7 @@ export interface GetGitLabIDP {
   parent?: Parent;
   /** Whether it is active in the context. */
   state: EffectiveState;
-  /** What it speaks. */
+  /** The protocol. */
   type: ProviderType;
   /** The provider. */
   idp: GitLabIDPOutput;
@@ -2007,7 +2012,7 @@ export interface GetGitLabSelfHostedIDP {
   parent?: Parent;
   /** Whether it is active in the context. */
   state: EffectiveState;
-  /** What it speaks. */
+  /** The protocol. */
   type: ProviderType;
   /** The provider. */
   idp: GitLabSelfHostedIDPOutput;
@@ -2027,7 +2032,7 @@ export interface GetGoogleIDP {
   parent?: Parent;
   /** Whether it is active in the context. */
   state: EffectiveState;
-  /** What it speaks. */
+  /** The protocol. */
   type: ProviderType;
   /** The provider. */
   idp: GoogleIDPOutput;
@@ -2063,9 +2068,9 @@ export interface GetIDP {
   parent?: Parent;
   /** Whether it is active in the context. */
   state: EffectiveState;
-  /** What it speaks. */
+  /** The protocol. */
   type: ProviderType;
-  /** What all of them have. */
+  /** The settings that all types share. */
   idp: IDPOutput;
 }
 
@@ -2077,9 +2082,9 @@ export interface GetIDPLink {
   userId: string;
   /** The provider. */
   idpId: string;
-  /** Who the user is there. */
+  /** The account there. */
   externalUserId: string;
-  /** What they are called there, as of the last login. */
+  /** The name of the account there, as of the last login. */
   externalUsername: string;
   /** When it was made. */
   creationDate: Timestamp;
@@ -2162,7 +2167,7 @@ export interface GetMembershipReply {
 
 /**
  * GetMessage is an e-mail or a text message to a user, with its details: sequence is that of its last replay,
- * 0 while there was none. What it says is not shown.
+ * 0 while there was none. Its text is not shown.
  */
 export interface GetMessage {
   /** When it last changed, and the organization of the user. */
@@ -2208,7 +2213,7 @@ export interface GetOAuthIDP {
   parent?: Parent;
   /** Whether it is active in the context. */
   state: EffectiveState;
-  /** What it speaks. */
+  /** The protocol. */
   type: ProviderType;
   /** The provider. */
   idp: OAuthIDPOutput;
@@ -2228,7 +2233,7 @@ export interface GetOIDCIDP {
   parent?: Parent;
   /** Whether it is active in the context. */
   state: EffectiveState;
-  /** What it speaks. */
+  /** The protocol. */
   type: ProviderType;
   /** The provider. */
   idp: OIDCIDPOutput;
@@ -2331,7 +2336,7 @@ export interface GetRole {
   details: Details;
   /** The project it is a role of. */
   projectId: string;
-  /** What tokens and grants call it. */
+  /** The key in tokens and grants. */
   key: string;
   /** Its name for people. */
   displayName: string;
@@ -2353,7 +2358,7 @@ export interface GetSMSProvider {
   parent?: Parent;
   /** Whether it is active in the context. */
   state: EffectiveState;
-  /** What the context says of that itself. */
+  /** The setting of the context itself. */
   statePolicy: StatePolicy;
   /** The provider. */
   provider: SMSProviderOutput;
@@ -2375,7 +2380,7 @@ export interface GetSMTPProvider {
   parent?: Parent;
   /** Whether it is active in the context. */
   state: EffectiveState;
-  /** What the context says of that itself. */
+  /** The setting of the context itself. */
   statePolicy: StatePolicy;
   /** The provider. */
   provider: SMTPProviderOutput;
@@ -2393,7 +2398,7 @@ export interface GetSMTPProviderReply {
 export interface GetService {
   /** A name for people. */
   name: string;
-  /** What it does. */
+  /** Its purpose, for people. */
   description: string;
   /** The kind of access tokens it gets. */
   accessTokenType: AccessTokenType;
@@ -2407,7 +2412,7 @@ export interface GetSession {
   details: Details;
   /** Whether it counts. */
   state: SessionState;
-  /** Who made it. */
+  /** The user who made it. */
   creator: string;
   /** When it was made. */
   creationDate: Timestamp;
@@ -2417,7 +2422,7 @@ export interface GetSession {
   userAgent: UserAgentOutput;
   /** Data of the caller, by key. */
   metadata: Record<string, Base64>;
-  /** What is proven; nothing but the user once it expired. */
+  /** The factors that were proven; only the user once it expired. */
   factors: Factors;
 }
 
@@ -2594,9 +2599,9 @@ export interface GitHubESConfigOutput {
 
 /** GitHubESIDP is a GitHub Enterprise Server as identity provider. */
 export interface GitHubESIDP {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp: IDP;
-  /** What this type has. */
+  /** The settings of this type. */
   config: GitHubESConfig;
 }
 
@@ -2604,25 +2609,25 @@ export interface GitHubESIDP {
  * GitHubESIDPOutput is a GitHub Enterprise Server as identity provider. It is GitHubESIDP as it is answered.
  */
 export interface GitHubESIDPOutput {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp: IDPOutput;
-  /** What this type has. */
+  /** The settings of this type. */
   config: GitHubESConfigOutput;
 }
 
 /** GitHubIDP is GitHub as identity provider. */
 export interface GitHubIDP {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp: IDP;
-  /** What this type has. */
+  /** The settings of this type. */
   config: GitHubConfig;
 }
 
 /** GitHubIDPOutput is GitHub as identity provider. It is GitHubIDP as it is answered. */
 export interface GitHubIDPOutput {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp: IDPOutput;
-  /** What this type has. */
+  /** The settings of this type. */
   config: GitHubConfigOutput;
 }
 
@@ -2646,17 +2651,17 @@ export interface GitLabConfigOutput {
 
 /** GitLabIDP is GitLab as identity provider. */
 export interface GitLabIDP {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp: IDP;
-  /** What this type has. */
+  /** The settings of this type. */
   config: GitLabConfig;
 }
 
 /** GitLabIDPOutput is GitLab as identity provider. It is GitLabIDP as it is answered. */
 export interface GitLabIDPOutput {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp: IDPOutput;
-  /** What this type has. */
+  /** The settings of this type. */
   config: GitLabConfigOutput;
 }
 
@@ -2687,9 +2692,9 @@ export interface GitLabSelfHostedConfigOutput {
 
 /** GitLabSelfHostedIDP is a GitLab of one's own as identity provider. */
 export interface GitLabSelfHostedIDP {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp: IDP;
-  /** What this type has. */
+  /** The settings of this type. */
   config: GitLabSelfHostedConfig;
 }
 
@@ -2698,9 +2703,9 @@ export interface GitLabSelfHostedIDP {
  * answered.
  */
 export interface GitLabSelfHostedIDPOutput {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp: IDPOutput;
-  /** What this type has. */
+  /** The settings of this type. */
   config: GitLabSelfHostedConfigOutput;
 }
 
@@ -2724,17 +2729,17 @@ export interface GoogleConfigOutput {
 
 /** GoogleIDP is Google as identity provider. */
 export interface GoogleIDP {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp: IDP;
-  /** What this type has. */
+  /** The settings of this type. */
   config: GoogleConfig;
 }
 
 /** GoogleIDPOutput is Google as identity provider. It is GoogleIDP as it is answered. */
 export interface GoogleIDPOutput {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp: IDPOutput;
-  /** What this type has. */
+  /** The settings of this type. */
   config: GoogleConfigOutput;
 }
 
@@ -2814,9 +2819,9 @@ export interface IDP {
    * DEACTIVATE inactive. In an answer that of the context which asks.
    */
   statePolicy?: StatePolicy;
-  /** What happens to the accounts of those who sign in with it. */
+  /** How accounts of the provider become users. */
   options?: Options;
-  /** What people should know of it. */
+  /** A description, for people. */
   description?: string;
 }
 
@@ -2843,11 +2848,11 @@ export interface IDPLink {
   /** The provider. */
   idpId: string;
   /**
-   * Who the user is there: what the provider never gives to somebody else, such as the claim sub, or the
-   * number of a GitHub account.
+   * The ID of the account there, which the provider never gives to another one: the claim sub, or the number
+   * of a GitHub account.
    */
   externalUserId: string;
-  /** What they are called there, for people. */
+  /** The name of the account there, for people. */
   externalUsername?: string;
 }
 
@@ -2884,9 +2889,9 @@ export interface IDPOutput {
    * DEACTIVATE inactive. In an answer that of the context which asks.
    */
   statePolicy: StatePolicy;
-  /** What happens to the accounts of those who sign in with it. */
+  /** How accounts of the provider become users. */
   options?: Options;
-  /** What people should know of it. */
+  /** A description, for people. */
   description: string;
 }
 
@@ -2945,8 +2950,8 @@ export interface IdpPatchOIDCConfig {
 }
 
 /**
- * Image is a picture to upload: PNG, JPEG or WebP. What is kept is drawn anew from it, scaled down to what
- * pages show.
+ * Image is a picture to upload: PNG, JPEG or WebP. The image is drawn anew from it, scaled down to what pages
+ * show.
  */
 export interface Image {
   /** The file; empty: none. At most 524288 bytes. */
@@ -2959,9 +2964,9 @@ export interface ImportReport {
   importId: string;
   /** Whether nothing was changed because that was asked for. */
   dryRun: boolean;
-  /** What became of the lists, by organization. */
+  /** The outcome of the lists, by organization. */
   outcomes: Outcome[];
-  /** What was not carried over, and why; at most 1000 of them. */
+  /** The items that were not carried over, with the reason; at most 1000. */
   notCarried: Lost[];
   /** How many that are. */
   totalNotCarried: Int64;
@@ -2977,11 +2982,11 @@ export interface ImportRequest {
   /** Whether nothing is changed; the answer says what would be. */
   dry_run?: boolean;
   /**
-   * What happens to what is there already: refuse ends the import, skip leaves it as it is, update changes it
-   * to what the file says. What is secret and not in the file stays.
+   * The rule for objects that exist already: refuse ends the import, skip leaves it as it is, update changes
+   * it to what the file says. Secrets that are not in the file stay.
    */
   on_conflict?: Open<"refuse" | "skip" | "update">;
-  /** What was exported, as it is (an object of the shape TransferFile) or as a text. */
+  /** The export, as it is (an object of the shape TransferFile) or as a text. */
   data_orgsv1?: unknown;
   data_orgsv1_gcs?: GCSObject;
   data_orgsv1_s3?: S3Object;
@@ -3105,11 +3110,11 @@ export interface IntentFactor {
   idpId: string;
 }
 
-/** What an access token is (RFC 7662, section 2.2); more claims by its scopes. */
+/** The state and claims of an access token (RFC 7662, section 2.2); more claims by its scopes. */
 export interface Introspection {
   /** Whether it is good for the caller now. */
   active: boolean;
-  /** What was granted. */
+  /** The scopes that were granted. */
   scope?: string;
   /** Whom it was issued to. */
   client_id?: string;
@@ -3127,7 +3132,7 @@ export interface Introspection {
   sub?: string;
   /** Whom it is for. */
   aud?: string[];
-  /** Who issued it. */
+  /** The issuer. */
   iss?: string;
   /** Its ID. */
   jti?: string;
@@ -3153,7 +3158,7 @@ export interface IntrospectionRequest {
 export interface Key {
   /** The kind of key. */
   kty: Open<"RSA" | "EC" | "OKP">;
-  /** What it is for. */
+  /** The use of the key. */
   use: Open<"sig">;
   /** Names the key in the header of a token. */
   kid: string;
@@ -3211,7 +3216,7 @@ export interface Limits {
 
 /** ListAuthenticatorsReply is the answer of ListAuthenticators. */
 export interface ListAuthenticatorsReply {
-  /** What part of the authenticators this is. */
+  /** The position of this page in the list. */
   details: ListDetails;
   /** The authenticators. */
   result: Authenticator[];
@@ -3308,7 +3313,7 @@ export interface MachineKey {
    * P-384 or P-521, or Ed25519. Without it a pair is made.
    */
   publicKey?: string;
-  /** What pair to make. */
+  /** The kind of key pair to make. */
   type?: MachineKeyType;
 }
 
@@ -3454,7 +3459,7 @@ export interface MessageAttempt {
   provider: string;
   /** The status that the other side answered, of SMTP or HTTP; 0 when it did not or took it. */
   status: number;
-  /** What went wrong, in words; empty when nothing did. */
+  /** The error, in words; empty when there is none. */
   error: string;
 }
 
@@ -3612,9 +3617,9 @@ export interface OAuthConfigOutput {
 
 /** OAuthIDP is any OAuth 2.0 server that tells who the user is as identity provider. */
 export interface OAuthIDP {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp: IDP;
-  /** What this type has. */
+  /** The settings of this type. */
   config: OAuthConfig;
 }
 
@@ -3623,25 +3628,25 @@ export interface OAuthIDP {
  * it is answered.
  */
 export interface OAuthIDPOutput {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp: IDPOutput;
-  /** What this type has. */
+  /** The settings of this type. */
   config: OAuthConfigOutput;
 }
 
 /** OIDCIDP is any OpenID provider as identity provider. */
 export interface OIDCIDP {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp: IDP;
-  /** What this type has. */
+  /** The settings of this type. */
   config: IdpOIDCConfig;
 }
 
 /** OIDCIDPOutput is any OpenID provider as identity provider. It is OIDCIDP as it is answered. */
 export interface OIDCIDPOutput {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp: IDPOutput;
-  /** What this type has. */
+  /** The settings of this type. */
   config: IdpOIDCConfigOutput;
 }
 
@@ -3831,7 +3836,7 @@ export interface Parent {
 }
 
 /**
- * Password is a new password of a human. What is asked of it says SetPassword.
+ * Password is a new password of a human. SetPassword says what it has to be.
  *
  * Exactly one of plain and hash is set.
  */
@@ -3846,7 +3851,7 @@ export type Password = {
 }>;
 
 /**
- * PasswordOutput is a new password of a human. What is asked of it says SetPassword. It is Password as it is
+ * PasswordOutput is a new password of a human. SetPassword says what it has to be. It is Password as it is
  * answered.
  */
 export interface PasswordOutput {
@@ -3912,9 +3917,9 @@ export interface PatchAppleConfig {
 
 /** PatchAppleIDP changes the fields that are present. */
 export interface PatchAppleIDP {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp?: PatchIDP;
-  /** What this type has. */
+  /** The settings of this type. */
   config?: PatchAppleConfig;
 }
 
@@ -3940,9 +3945,9 @@ export interface PatchAzureADConfig {
 
 /** PatchAzureADIDP changes the fields that are present. */
 export interface PatchAzureADIDP {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp?: PatchIDP;
-  /** What this type has. */
+  /** The settings of this type. */
   config?: PatchAzureADConfig;
 }
 
@@ -4000,9 +4005,9 @@ export interface PatchGitHubESConfig {
 
 /** PatchGitHubESIDP changes the fields that are present. */
 export interface PatchGitHubESIDP {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp?: PatchIDP;
-  /** What this type has. */
+  /** The settings of this type. */
   config?: PatchGitHubESConfig;
 }
 
@@ -4014,9 +4019,9 @@ export interface PatchGitHubESIDPReply {
 
 /** PatchGitHubIDP changes the fields that are present. */
 export interface PatchGitHubIDP {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp?: PatchIDP;
-  /** What this type has. */
+  /** The settings of this type. */
   config?: PatchGitHubConfig;
 }
 
@@ -4038,9 +4043,9 @@ export interface PatchGitLabConfig {
 
 /** PatchGitLabIDP changes the fields that are present. */
 export interface PatchGitLabIDP {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp?: PatchIDP;
-  /** What this type has. */
+  /** The settings of this type. */
   config?: PatchGitLabConfig;
 }
 
@@ -4064,9 +4069,9 @@ export interface PatchGitLabSelfHostedConfig {
 
 /** PatchGitLabSelfHostedIDP changes the fields that are present. */
 export interface PatchGitLabSelfHostedIDP {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp?: PatchIDP;
-  /** What this type has. */
+  /** The settings of this type. */
   config?: PatchGitLabSelfHostedConfig;
 }
 
@@ -4088,9 +4093,9 @@ export interface PatchGoogleConfig {
 
 /** PatchGoogleIDP changes the fields that are present. */
 export interface PatchGoogleIDP {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp?: PatchIDP;
-  /** What this type has. */
+  /** The settings of this type. */
   config?: PatchGoogleConfig;
 }
 
@@ -4198,9 +4203,9 @@ export interface PatchOAuthConfig {
 
 /** PatchOAuthIDP changes the fields that are present. */
 export interface PatchOAuthIDP {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp?: PatchIDP;
-  /** What this type has. */
+  /** The settings of this type. */
   config?: PatchOAuthConfig;
 }
 
@@ -4212,9 +4217,9 @@ export interface PatchOAuthIDPReply {
 
 /** PatchOIDCIDP changes the fields that are present. */
 export interface PatchOIDCIDP {
-  /** What all types have. */
+  /** The settings that all types share. */
   idp?: PatchIDP;
-  /** What this type has. */
+  /** The settings of this type. */
   config?: IdpPatchOIDCConfig;
 }
 
@@ -4252,7 +4257,7 @@ export interface PatchProfile {
   familyName?: string;
   /** A new nick name. */
   nickName?: string;
-  /** What to show; empty for the default. A default follows the names. */
+  /** The display name; empty for the default, which follows the names. */
   displayName?: string;
   /** A new language; empty for the default. */
   preferredLanguage?: string;
@@ -4352,8 +4357,8 @@ export interface PatchSMSProviderReply {
 }
 
 /**
- * PatchSMTPConfig changes the fields that are present. Who changes the server or the token endpoint gives the
- * secrets again, too: otherwise they could have them sent to themselves.
+ * PatchSMTPConfig changes the fields that are present. A change of the server or of the token endpoint has to
+ * give the secrets again: they would be sent to the new place otherwise.
  */
 export interface PatchSMTPConfig {
   /** Another server. */
@@ -4366,7 +4371,7 @@ export interface PatchSMTPConfig {
   password?: string;
   /** Another mechanism. */
   auth?: AuthMechanism;
-  /** What changes of where XOAUTH2 gets its tokens. */
+  /** Changes of the token endpoint of XOAUTH2. */
   oauth?: PatchOAuthClient;
 }
 
@@ -4414,7 +4419,7 @@ export interface PatchService {
 
 /** PatchSession is what changes of a session. */
 export interface PatchSession {
-  /** What the user proves. */
+  /** The factors the user proves. */
   checks?: Checks;
   /**
    * Data of the caller, by key; setting no bytes deletes a key. Names have at least 1 characters. Names have
@@ -4626,7 +4631,7 @@ export interface Profile {
   familyName?: string;
   /** The nick name. */
   nickName?: string;
-  /** What to show; by default the given and family name, or else the username. */
+  /** The display name; by default the given and family name, or else the username. */
   displayName?: string;
   /** The language to write to them in (BCP 47); empty for the default. */
   preferredLanguage?: string;
@@ -4654,7 +4659,7 @@ export interface ProfileOutput {
   familyName: string;
   /** The nick name. */
   nickName: string;
-  /** What to show; by default the given and family name, or else the username. */
+  /** The display name; by default the given and family name, or else the username. */
   displayName: string;
   /** The language to write to them in (BCP 47); empty for the default. */
   preferredLanguage: string;
@@ -5042,8 +5047,8 @@ export interface ResolvedBool {
 }
 
 /**
- * ResolvedBrandingSettings are the properties as they apply in a context. What nobody says comes from the
- * system.
+ * ResolvedBrandingSettings are the properties as they apply in a context. A property that no context sets
+ * comes from the system.
  */
 export interface ResolvedBrandingSettings {
   /** The logo on light backgrounds. */
@@ -5132,7 +5137,7 @@ export interface ResolvedLifetimeSettings {
 export interface ResolvedMessageTextSettings {
   /** The subject. */
   subject: ResolvedString;
-  /** What mail programs show beside the subject. */
+  /** The preview that mail programs show beside the subject. */
   preheader: ResolvedString;
   /** The heading. */
   title: ResolvedString;
@@ -5231,7 +5236,7 @@ export interface RevokeUserConsentReply {
 export interface Role {
   /** The project it is a role of. */
   projectId: string;
-  /** What tokens and grants call it; unique in the project and not changeable. */
+  /** The key in tokens and grants; unique in the project and not changeable. */
   key: string;
   /** Its name for people. */
   displayName?: string;
@@ -5351,7 +5356,7 @@ export interface SMSEndpoint {
 export type SMSProvider = {
   /** A name for people. */
   name: string;
-  /** What people should know of it. */
+  /** A description, for people. */
   description?: string;
 } & ExactlyOneOf<{
   /** Twilio. */
@@ -5381,7 +5386,7 @@ export type SMSProviderFieldName = Open<(typeof SMSProviderFieldName)[keyof type
 export type SMSProviderOutput = {
   /** A name for people. */
   name: string;
-  /** What people should know of it. */
+  /** A description, for people. */
   description: string;
 } & AtMostOneOf<{
   /** Twilio. */
@@ -5428,7 +5433,7 @@ export interface SMTPConfig {
   host: string;
   /** How the connection is encrypted. */
   tls?: TLSMode;
-  /** Who signs in to it; empty: nobody does. */
+  /** The credentials for it; empty: none. */
   user?: string;
   /** The password; it is never returned. */
   password?: string;
@@ -5447,7 +5452,7 @@ export interface SMTPConfigOutput {
   host: string;
   /** How the connection is encrypted. */
   tls: TLSMode;
-  /** Who signs in to it; empty: nobody does. */
+  /** The credentials for it; empty: none. */
   user: string;
   /** How to sign in. Without encryption that is by SCRAM or not at all. */
   auth: AuthMechanism;
@@ -5463,7 +5468,7 @@ export interface SMTPConfigOutput {
 export type SMTPProvider = {
   /** A name for people. */
   name: string;
-  /** What people should know of it. */
+  /** A description, for people. */
   description?: string;
   /** The address that e-mails are from. */
   senderAddress: string;
@@ -5499,7 +5504,7 @@ export type SMTPProviderFieldName = Open<(typeof SMTPProviderFieldName)[keyof ty
 export type SMTPProviderOutput = {
   /** A name for people. */
   name: string;
-  /** What people should know of it. */
+  /** A description, for people. */
   description: string;
   /** The address that e-mails are from. */
   senderAddress: string;
@@ -5545,7 +5550,7 @@ export interface SMTPTest {
 
 /** SearchAppKeysReply is the answer of SearchAppKeys. */
 export interface SearchAppKeysReply {
-  /** What part of the matches this is. */
+  /** The position of this page in the list. */
   details: ListDetails;
   /** The column the result is sorted by. */
   sortingColumn: AppKeyFieldName;
@@ -5555,7 +5560,7 @@ export interface SearchAppKeysReply {
 
 /** SearchAppsReply is the answer of SearchApps. */
 export interface SearchAppsReply {
-  /** What part of the matches this is. */
+  /** The position of this page in the list. */
   details: ListDetails;
   /** The column the result is sorted by. */
   sortingColumn: AppFieldName;
@@ -5565,7 +5570,7 @@ export interface SearchAppsReply {
 
 /** SearchDeliveriesReply is the answer of SearchDeliveries. */
 export interface SearchDeliveriesReply {
-  /** What part of the matches this is. */
+  /** The position of this page in the list. */
   details: ListDetails;
   /** The column the result is sorted by. */
   sortingColumn: DeliveryFieldName;
@@ -5575,7 +5580,7 @@ export interface SearchDeliveriesReply {
 
 /** SearchDomainsReply is the answer of SearchDomains. */
 export interface SearchDomainsReply {
-  /** What part of the matches this is. */
+  /** The position of this page in the list. */
   details: ListDetails;
   /** The column the result is sorted by. */
   sortingColumn: DomainFieldName;
@@ -5585,7 +5590,7 @@ export interface SearchDomainsReply {
 
 /** SearchEventsReply is the answer of SearchEvents. */
 export interface SearchEventsReply {
-  /** What part of the events this is. */
+  /** The position of this page in the list. */
   details: EventListDetails;
   /** The events. */
   result: GetEvent[];
@@ -5593,7 +5598,7 @@ export interface SearchEventsReply {
 
 /** SearchExecutionsReply is the answer of SearchExecutions. */
 export interface SearchExecutionsReply {
-  /** What part of the matches this is. */
+  /** The position of this page in the list. */
   details: ListDetails;
   /** The matches. */
   result: GetExecution[];
@@ -5601,7 +5606,7 @@ export interface SearchExecutionsReply {
 
 /** SearchIDPLinksReply is the answer of SearchIDPLinks. */
 export interface SearchIDPLinksReply {
-  /** What part of the matches this is. */
+  /** The position of this page in the list. */
   details: ListDetails;
   /** The column the result is sorted by. */
   sortingColumn: IDPLinkFieldName;
@@ -5621,7 +5626,7 @@ export interface SearchIDPsReply {
 
 /** SearchInstancesReply is the answer of SearchInstances. */
 export interface SearchInstancesReply {
-  /** What part of the matches this is. */
+  /** The position of this page in the list. */
   details: ListDetails;
   /** The column the result is sorted by. */
   sortingColumn: InstanceFieldName;
@@ -5631,7 +5636,7 @@ export interface SearchInstancesReply {
 
 /** SearchMachineKeysReply is the answer of SearchMachineKeys. */
 export interface SearchMachineKeysReply {
-  /** What part of the matches this is. */
+  /** The position of this page in the list. */
   details: ListDetails;
   /** The column the result is sorted by. */
   sortingColumn: MachineKeyFieldName;
@@ -5641,7 +5646,7 @@ export interface SearchMachineKeysReply {
 
 /** SearchMembershipsReply is the answer of SearchMemberships. */
 export interface SearchMembershipsReply {
-  /** What part of the matches this is. */
+  /** The position of this page in the list. */
   details: ListDetails;
   /** The column the result is sorted by. */
   sortingColumn: MembershipFieldName;
@@ -5651,7 +5656,7 @@ export interface SearchMembershipsReply {
 
 /** SearchMessagesReply is the answer of SearchMessages. */
 export interface SearchMessagesReply {
-  /** What part of the matches this is. */
+  /** The position of this page in the list. */
   details: ListDetails;
   /** The column the result is sorted by. */
   sortingColumn: MessageFieldName;
@@ -5661,7 +5666,7 @@ export interface SearchMessagesReply {
 
 /** SearchOrganizationsReply is the answer of SearchOrganizations. */
 export interface SearchOrganizationsReply {
-  /** What part of the matches this is. */
+  /** The position of this page in the list. */
   details: ListDetails;
   /** The column the result is sorted by. */
   sortingColumn: OrganizationFieldName;
@@ -5671,7 +5676,7 @@ export interface SearchOrganizationsReply {
 
 /** SearchPersonalAccessTokensReply is the answer of SearchPersonalAccessTokens. */
 export interface SearchPersonalAccessTokensReply {
-  /** What part of the matches this is. */
+  /** The position of this page in the list. */
   details: ListDetails;
   /** The column the result is sorted by. */
   sortingColumn: PersonalAccessTokenFieldName;
@@ -5681,7 +5686,7 @@ export interface SearchPersonalAccessTokensReply {
 
 /** SearchProjectGrantsReply is the answer of SearchProjectGrants. */
 export interface SearchProjectGrantsReply {
-  /** What part of the matches this is. */
+  /** The position of this page in the list. */
   details: ListDetails;
   /** The column the result is sorted by. */
   sortingColumn: ProjectGrantFieldName;
@@ -5691,7 +5696,7 @@ export interface SearchProjectGrantsReply {
 
 /** SearchProjectsReply is the answer of SearchProjects. */
 export interface SearchProjectsReply {
-  /** What part of the matches this is. */
+  /** The position of this page in the list. */
   details: ListDetails;
   /** The column the result is sorted by. */
   sortingColumn: ProjectFieldName;
@@ -5701,7 +5706,7 @@ export interface SearchProjectsReply {
 
 /** SearchRolesReply is the answer of SearchRoles. */
 export interface SearchRolesReply {
-  /** What part of the matches this is. */
+  /** The position of this page in the list. */
   details: ListDetails;
   /** The column the result is sorted by. */
   sortingColumn: RoleFieldName;
@@ -5731,7 +5736,7 @@ export interface SearchSMTPProvidersReply {
 
 /** SearchSessionsReply is the answer of SearchSessions. */
 export interface SearchSessionsReply {
-  /** What part of the matches this is. */
+  /** The position of this page in the list. */
   details: ListDetails;
   /** The column the result is sorted by. */
   sortingColumn: SessionFieldName;
@@ -5741,7 +5746,7 @@ export interface SearchSessionsReply {
 
 /** SearchTargetsReply is the answer of SearchTargets. */
 export interface SearchTargetsReply {
-  /** What part of the matches this is. */
+  /** The position of this page in the list. */
   details: ListDetails;
   /** The column the result is sorted by. */
   sortingColumn: TargetFieldName;
@@ -5751,7 +5756,7 @@ export interface SearchTargetsReply {
 
 /** SearchUserGrantsReply is the answer of SearchUserGrants. */
 export interface SearchUserGrantsReply {
-  /** What part of the matches this is. */
+  /** The position of this page in the list. */
   details: ListDetails;
   /** The column the result is sorted by. */
   sortingColumn: UserGrantFieldName;
@@ -5761,7 +5766,7 @@ export interface SearchUserGrantsReply {
 
 /** SearchUserMetadataReply is the answer of SearchUserMetadata. */
 export interface SearchUserMetadataReply {
-  /** What part of the matches this is. */
+  /** The position of this page in the list. */
   details: ListDetails;
   /** The column the result is sorted by. */
   sortingColumn: UserMetadataFieldName;
@@ -5771,7 +5776,7 @@ export interface SearchUserMetadataReply {
 
 /** SearchUserSchemasReply is the answer of SearchUserSchemas. */
 export interface SearchUserSchemasReply {
-  /** What part of the matches this is. */
+  /** The position of this page in the list. */
   details: ListDetails;
   /** The column the result is sorted by. */
   sortingColumn: UserSchemaFieldName;
@@ -5781,7 +5786,7 @@ export interface SearchUserSchemasReply {
 
 /** SearchUsersReply is the answer of SearchUsers. */
 export interface SearchUsersReply {
-  /** What part of the matches this is. */
+  /** The position of this page in the list. */
   details: ListDetails;
   /** The column the result is sorted by. */
   sortingColumn: UserFieldName;
@@ -5817,7 +5822,7 @@ export interface SecretRotation {
 export interface Service {
   /** A name for people. */
   name: string;
-  /** What it does. */
+  /** Its purpose, for people. */
   description?: string;
   /** The kind of access tokens it gets. */
   accessTokenType?: AccessTokenType;
@@ -5827,7 +5832,7 @@ export interface Service {
 export interface ServiceOutput {
   /** A name for people. */
   name: string;
-  /** What it does. */
+  /** Its purpose, for people. */
   description: string;
   /** The kind of access tokens it gets. */
   accessTokenType: AccessTokenType;
@@ -5835,7 +5840,7 @@ export interface ServiceOutput {
 
 /** Session is a session to be made. */
 export interface Session {
-  /** What the user proves. */
+  /** The factors the user proves. */
   checks?: Checks;
   /**
    * Data of the caller, by key; setting no bytes deletes a key. Names have at least 1 characters. Names have
@@ -6058,7 +6063,7 @@ export interface SetMessageTextReply {
 export interface SetMessageTextSettings {
   /** The subject. */
   subject?: string;
-  /** What mail programs show beside the subject. */
+  /** The preview that mail programs show beside the subject. */
   preheader?: string;
   /** The heading. */
   title?: string;
@@ -6197,9 +6202,9 @@ export interface StoredImage {
 export interface Summary {
   /** When what is in the file was so. */
   time?: Timestamp;
-  /** What is in the file. */
+  /** The kinds in the file. */
   carried: Carried[];
-  /** What is not, and why. */
+  /** The kinds that are not, with the reason. */
   behind: Behind[];
 }
 
@@ -6420,15 +6425,15 @@ export interface TokenReply {
   expires_in: number;
   /** Gets the next tokens. */
   refresh_token?: string;
-  /** Who the user is. */
+  /** The ID token. */
   id_token?: string;
-  /** What was granted. */
+  /** The scopes that were granted. */
   scope?: string;
-  /** What an exchange issued. */
+  /** The type of the token that an exchange issued. */
   issued_token_type?: string;
 }
 
-/** What a client asks of the token endpoint; what is needed depends on grant_type. */
+/** A request to the token endpoint; grant_type decides which parameters it needs. */
 export interface TokenRequest {
   /** Which grant it is. */
   grant_type: string;
@@ -6436,7 +6441,7 @@ export interface TokenRequest {
   code?: string;
   /** Exactly the one of the authorization request. */
   redirect_uri?: string;
-  /** What the code challenge was made of. */
+  /** The text that the code challenge is the hash of. */
   code_verifier?: string;
   /** The last refresh token. */
   refresh_token?: string;
@@ -6446,13 +6451,13 @@ export interface TokenRequest {
   assertion?: string;
   /** Whom the new token is about (RFC 8693). */
   subject_token?: string;
-  /** What the subject token is. */
+  /** The type of the subject token. */
   subject_token_type?: string;
-  /** Who acts. */
+  /** The token of the actor. */
   actor_token?: string;
-  /** What the actor token is. */
+  /** The type of the actor token. */
   actor_token_type?: string;
-  /** What to issue; an access token by default. */
+  /** The type of token to issue; an access token by default. */
   requested_token_type?: string;
   /** Whom the new token is for; may be repeated. */
   audience?: string[];
@@ -6524,10 +6529,7 @@ export interface TransferAuthenticator {
   creationDate?: Timestamp;
 }
 
-/**
- * TransferDomain is a domain of an organization. What it proved it has proven: whoever imports vouches for
- * that.
- */
+/** TransferDomain is a domain of an organization. A proven one stays proven: the importer vouches for it. */
 export interface TransferDomain {
   /** The ID. */
   id: string;
@@ -6541,7 +6543,7 @@ export interface TransferDomain {
   isPrimary: boolean;
   /** How it is proven. */
   validationType: ValidationType;
-  /** What proves it. */
+  /** The proof. */
   validationToken: string;
   /** When it was made; now when it is left out. */
   creationDate?: Timestamp;
@@ -6558,7 +6560,7 @@ export interface TransferFile {
   organizations: TransferOrganization[];
   /** Their domains. */
   domains: TransferDomain[];
-  /** What they set. */
+  /** The settings. */
   settings: TransferSetting[];
   /** The pictures of their branding. */
   settingImages: TransferSettingImage[];
@@ -6586,9 +6588,9 @@ export interface TransferFile {
   projectGrants: TransferProjectGrant[];
   /** The roles of users in projects. */
   userGrants: TransferUserGrant[];
-  /** Who manages organizations, projects and grants of projects. */
+  /** Memberships of organizations, projects and grants of projects. */
   memberships: TransferMembership[];
-  /** What was exported and what was not; imports ignore it. */
+  /** The kinds that were exported and those that were not; imports ignore it. */
   summary?: Summary;
 }
 
@@ -6604,7 +6606,7 @@ export interface TransferIDP {
   name: string;
   /** Whether it is active. */
   statePolicy: StatePolicy;
-  /** What it may do. */
+  /** The rules for accounts of the provider. */
   options?: Options;
   /** The ID of the client there. */
   clientId: string;
@@ -6622,7 +6624,7 @@ export interface TransferIDP {
   tokenEndpoint: string;
   /** The endpoint that tells of users. */
   userEndpoint: string;
-  /** What names a user there. */
+  /** The attribute that identifies a user there. */
   idAttribute: string;
   /** The tenant. */
   tenant: string;
@@ -6636,7 +6638,7 @@ export interface TransferIDP {
   privateKey?: Base64;
   /** When it was made; now when it is left out. */
   creationDate?: Timestamp;
-  /** What it is for. */
+  /** A description, for people. */
   description: string;
 }
 
@@ -6650,9 +6652,9 @@ export interface TransferIDPLink {
   userId: string;
   /** The provider: one of the organization, or one that is above it where this is imported. */
   idpId: string;
-  /** Who they are there. */
+  /** The account there. */
   externalUserId: string;
-  /** What they are called there. */
+  /** The name of the account there. */
   externalUsername: string;
   /** When it was made; now when it is left out. */
   creationDate?: Timestamp;
@@ -6670,7 +6672,7 @@ export interface TransferMembership {
   projectGrantId?: string;
   /** The user. */
   userId: string;
-  /** What it is on. */
+  /** The level of the object it is on. */
   level: MembershipLevel;
   /** The ID of that. */
   objectId: string;
@@ -6684,7 +6686,7 @@ export interface TransferMembership {
 export interface TransferOperation {
   /** The ID. */
   id: string;
-  /** What it is. */
+  /** Its type. */
   type: OperationType;
   /** How far it is. */
   state: OperationState;
@@ -6703,11 +6705,11 @@ export interface TransferOperation {
   changeDate?: Timestamp;
   /** When it and its result are forgotten. */
   expirationDate?: Timestamp;
-  /** What an import came to, when it succeeded or would have. */
+  /** The result of an import that succeeded, or of a dry run. */
   report?: ImportReport;
-  /** What an export came to, when it succeeded. */
+  /** The result of an export that succeeded. */
   summary?: Summary;
-  /** What went wrong, when it failed. */
+  /** The error, when it failed. */
   error?: OperationError;
 }
 
@@ -6771,9 +6773,9 @@ export interface TransferRole {
   projectId: string;
   /** The key, unique in the project. */
   key: string;
-  /** What to show. */
+  /** The display name. */
   displayName: string;
-  /** What it belongs to. */
+  /** The group it is shown in. */
   group: string;
   /** When it was made; now when it is left out. */
   creationDate?: Timestamp;
@@ -6789,7 +6791,7 @@ export interface TransferSMSProvider {
   providerType: string;
   /** The name. */
   name: string;
-  /** What it is for. */
+  /** A description, for people. */
   description: string;
   /** Whether it is active. */
   statePolicy: StatePolicy;
@@ -6803,7 +6805,7 @@ export interface TransferSMSProvider {
   messagingServiceSid?: string;
   /** Where messages are posted to. */
   endpoint: string;
-  /** What these are signed with, when secrets were asked for. At most 4000 bytes. */
+  /** The signing key of these, when secrets were asked for. At most 4000 bytes. */
   signingKey?: Base64;
   /** When it was made; now when it is left out. */
   creationDate?: Timestamp;
@@ -6819,7 +6821,7 @@ export interface TransferSMTPProvider {
   providerType: string;
   /** The name. */
   name: string;
-  /** What it is for. */
+  /** A description, for people. */
   description: string;
   /** Whether it is active. */
   statePolicy: StatePolicy;
@@ -6849,7 +6851,7 @@ export interface TransferSMTPProvider {
   scopes: string[];
   /** Where messages are posted to. */
   endpoint: string;
-  /** What these are signed with, when secrets were asked for. At most 4000 bytes. */
+  /** The signing key of these, when secrets were asked for. At most 4000 bytes. */
   signingKey?: Base64;
   /** When it was made; now when it is left out. */
   creationDate?: Timestamp;
@@ -7037,7 +7039,7 @@ export interface UserAgent {
   fingerprintId?: string;
   /** Its address. */
   ip?: string;
-  /** What it is, for people. */
+  /** A description, for people. */
   description?: string;
 }
 
@@ -7047,7 +7049,7 @@ export interface UserAgentOutput {
   fingerprintId: string;
   /** Its address. */
   ip: string;
-  /** What it is, for people. */
+  /** A description, for people. */
   description: string;
 }
 

@@ -92,7 +92,7 @@ func (x *SearchDeliveriesRequest) GetFilters() []*DeliverySearchFilter {
 // SearchDeliveriesResponse is the response of SearchDeliveries.
 type SearchDeliveriesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details *v3alpha.ListDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The column the result is sorted by.
 	SortingColumn DeliveryFieldName `protobuf:"varint,2,opt,name=sorting_column,json=sortingColumn,proto3,enum=writ.action.v3alpha.DeliveryFieldName" json:"sorting_column,omitempty"`
@@ -204,7 +204,7 @@ type GetDeliveryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The delivery with its details.
 	Delivery *GetDelivery `protobuf:"bytes,1,opt,name=delivery,proto3" json:"delivery,omitempty"`
-	// What is sent.
+	// The message that is sent.
 	Request *DeliveryRequest `protobuf:"bytes,2,opt,name=request,proto3" json:"request,omitempty"`
 	// The attempts, the first one first, those before a replay too.
 	Attempts      []*DeliveryAttempt `protobuf:"bytes,3,rep,name=attempts,proto3" json:"attempts,omitempty"`

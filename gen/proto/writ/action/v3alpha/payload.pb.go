@@ -233,9 +233,9 @@ type EventPayload struct {
 	EventType string `protobuf:"bytes,7,opt,name=event_type,proto3" json:"event_type,omitempty"`
 	// When it happened.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,proto3" json:"created_at,omitempty"`
-	// Who caused it.
+	// The user who caused it.
 	UserId string `protobuf:"bytes,9,opt,name=user_id,json=userID,proto3" json:"user_id,omitempty"`
-	// What the event tells, a message of its catalogue.
+	// The payload of the event, a message of the catalogue.
 	EventPayload  []byte `protobuf:"bytes,10,opt,name=event_payload,proto3" json:"event_payload,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -366,11 +366,11 @@ type ApplicationOIDCConfigAdded struct {
 	RedirectUris []string `protobuf:"bytes,1,rep,name=redirect_uris,json=redirectUris,proto3" json:"redirect_uris,omitempty"`
 	// Where the browser may be sent after a logout.
 	PostLogoutRedirectUris []string `protobuf:"bytes,2,rep,name=post_logout_redirect_uris,json=postLogoutRedirectUris,proto3" json:"post_logout_redirect_uris,omitempty"`
-	// What the authorization endpoint may answer.
+	// The response types that the authorization endpoint accepts.
 	ResponseTypes []v3alpha.ResponseType `protobuf:"varint,3,rep,packed,name=response_types,json=responseTypes,proto3,enum=writ.app.v3alpha.ResponseType" json:"response_types,omitempty"`
-	// What the token endpoint accepts.
+	// The grant types that the token endpoint accepts.
 	GrantTypes []v3alpha.GrantType `protobuf:"varint,4,rep,packed,name=grant_types,json=grantTypes,proto3,enum=writ.app.v3alpha.GrantType" json:"grant_types,omitempty"`
-	// What kind of program it is.
+	// The kind of program.
 	ApplicationType v3alpha.ApplicationType `protobuf:"varint,5,opt,name=application_type,json=applicationType,proto3,enum=writ.app.v3alpha.ApplicationType" json:"application_type,omitempty"`
 	// How the application authenticates.
 	AuthMethodType v3alpha.AuthMethodType `protobuf:"varint,6,opt,name=auth_method_type,json=authMethodType,proto3,enum=writ.app.v3alpha.AuthMethodType" json:"auth_method_type,omitempty"`
@@ -390,7 +390,7 @@ type ApplicationOIDCConfigAdded struct {
 	AdditionalOrigins []string `protobuf:"bytes,13,rep,name=additional_origins,json=additionalOrigins,proto3" json:"additional_origins,omitempty"`
 	// Whether the header typ of access tokens in the form JWT says JWT.
 	PlainJwtType bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3" json:"plain_jwt_type,omitempty"`
-	// What ID tokens, and access tokens in the form JWT, are signed with.
+	// The algorithm that signs ID tokens, and access tokens in the form JWT.
 	IdTokenSignedResponseAlg v3alpha1.SignatureAlgorithm `protobuf:"varint,17,opt,name=id_token_signed_response_alg,json=idTokenSignedResponseAlg,proto3,enum=writ.object.v3alpha.SignatureAlgorithm" json:"id_token_signed_response_alg,omitempty"`
 	// The lifetime of access tokens.
 	AccessTokenLifetime *durationpb.Duration `protobuf:"bytes,30,opt,name=access_token_lifetime,json=accessTokenLifetime,proto3" json:"access_token_lifetime,omitempty"`
@@ -574,11 +574,11 @@ type ApplicationOIDCConfigChanged struct {
 	RedirectUris []string `protobuf:"bytes,1,rep,name=redirect_uris,json=redirectUris,proto3" json:"redirect_uris,omitempty"`
 	// Where the browser may be sent after a logout.
 	PostLogoutRedirectUris []string `protobuf:"bytes,2,rep,name=post_logout_redirect_uris,json=postLogoutRedirectUris,proto3" json:"post_logout_redirect_uris,omitempty"`
-	// What the authorization endpoint may answer.
+	// The response types that the authorization endpoint accepts.
 	ResponseTypes []v3alpha.ResponseType `protobuf:"varint,3,rep,packed,name=response_types,json=responseTypes,proto3,enum=writ.app.v3alpha.ResponseType" json:"response_types,omitempty"`
-	// What the token endpoint accepts.
+	// The grant types that the token endpoint accepts.
 	GrantTypes []v3alpha.GrantType `protobuf:"varint,4,rep,packed,name=grant_types,json=grantTypes,proto3,enum=writ.app.v3alpha.GrantType" json:"grant_types,omitempty"`
-	// What kind of program it is.
+	// The kind of program.
 	ApplicationType *v3alpha.ApplicationType `protobuf:"varint,5,opt,name=application_type,json=applicationType,proto3,enum=writ.app.v3alpha.ApplicationType,oneof" json:"application_type,omitempty"`
 	// How the application authenticates.
 	AuthMethodType *v3alpha.AuthMethodType `protobuf:"varint,6,opt,name=auth_method_type,json=authMethodType,proto3,enum=writ.app.v3alpha.AuthMethodType,oneof" json:"auth_method_type,omitempty"`
@@ -598,7 +598,7 @@ type ApplicationOIDCConfigChanged struct {
 	AdditionalOrigins []string `protobuf:"bytes,13,rep,name=additional_origins,json=additionalOrigins,proto3" json:"additional_origins,omitempty"`
 	// Whether the header typ of access tokens in the form JWT says JWT.
 	PlainJwtType *bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3,oneof" json:"plain_jwt_type,omitempty"`
-	// What ID tokens, and access tokens in the form JWT, are signed with.
+	// The algorithm that signs ID tokens, and access tokens in the form JWT.
 	IdTokenSignedResponseAlg *v3alpha1.SignatureAlgorithm `protobuf:"varint,17,opt,name=id_token_signed_response_alg,json=idTokenSignedResponseAlg,proto3,enum=writ.object.v3alpha.SignatureAlgorithm,oneof" json:"id_token_signed_response_alg,omitempty"`
 	// The lifetime of access tokens.
 	AccessTokenLifetime *durationpb.Duration `protobuf:"bytes,30,opt,name=access_token_lifetime,json=accessTokenLifetime,proto3" json:"access_token_lifetime,omitempty"`

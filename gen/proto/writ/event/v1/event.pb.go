@@ -1220,7 +1220,7 @@ type PreUserinfo struct {
 	UserGrants []*FunctionUserGrant `protobuf:"bytes,6,rep,name=user_grants,proto3" json:"user_grants,omitempty"`
 	// The application; absent where a service user has the token for itself.
 	Application *FunctionApplication `protobuf:"bytes,7,opt,name=application,proto3" json:"application,omitempty"`
-	// Who acts in the name of the user, if somebody does.
+	// The actor (RFC 8693), if there is one.
 	Actor         *FunctionActor `protobuf:"bytes,8,opt,name=actor,proto3" json:"actor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1330,7 +1330,7 @@ type PreAccessToken struct {
 	UserGrants []*FunctionUserGrant `protobuf:"bytes,6,rep,name=user_grants,proto3" json:"user_grants,omitempty"`
 	// The application; absent where a service user has the token for itself.
 	Application *FunctionApplication `protobuf:"bytes,7,opt,name=application,proto3" json:"application,omitempty"`
-	// Who acts in the name of the user, if somebody does.
+	// The actor (RFC 8693), if there is one.
 	Actor         *FunctionActor `protobuf:"bytes,8,opt,name=actor,proto3" json:"actor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -39,7 +39,7 @@ type FunctionUser struct {
 	Username string `protobuf:"bytes,5,opt,name=username,proto3" json:"username,omitempty"`
 	// How the user signs in: the username, an @ and the primary domain of the organization.
 	PreferredLoginName string `protobuf:"bytes,6,opt,name=preferred_login_name,proto3" json:"preferred_login_name,omitempty"`
-	// What the user is.
+	// The type of the user.
 	//
 	// Types that are valid to be assigned to Type:
 	//
@@ -400,7 +400,7 @@ type FunctionOrg struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Its name.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// What login names in it end in.
+	// The suffix of login names in it.
 	PrimaryDomain string `protobuf:"bytes,3,opt,name=primary_domain,proto3" json:"primary_domain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -30,7 +30,7 @@ type IDPAdded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What it speaks.
+	// The protocol.
 	Type v3alpha.ProviderType `protobuf:"varint,2,opt,name=type,proto3,enum=writ.idp.v3alpha.ProviderType" json:"type,omitempty"`
 	// Whether it is active.
 	StatePolicy v3alpha1.StatePolicy `protobuf:"varint,3,opt,name=state_policy,json=statePolicy,proto3,enum=writ.object.v3alpha.StatePolicy" json:"state_policy,omitempty"`
@@ -40,7 +40,7 @@ type IDPAdded struct {
 	Scopes []string `protobuf:"bytes,5,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// The issuer.
 	Issuer string `protobuf:"bytes,6,opt,name=issuer,proto3" json:"issuer,omitempty"`
-	// What it is for.
+	// A description, for people.
 	Description   string `protobuf:"bytes,7,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -125,8 +125,8 @@ func (x *IDPAdded) GetDescription() string {
 	return ""
 }
 
-// IDPChanged is appended when an identity provider changes where it is defined. What is
-// secret is not told, only that something changed.
+// IDPChanged is appended when an identity provider changes where it is defined. Secrets
+// are not in it, only that one changed.
 type IDPChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The new name.
@@ -212,7 +212,7 @@ func (x *IDPChanged) GetDescription() string {
 // inherits is active in it.
 type IDPStatePolicySet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it says.
+	// Its content.
 	StatePolicy   v3alpha1.StatePolicy `protobuf:"varint,1,opt,name=state_policy,json=statePolicy,proto3,enum=writ.object.v3alpha.StatePolicy" json:"state_policy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

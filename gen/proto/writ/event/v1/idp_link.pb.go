@@ -30,9 +30,9 @@ type UserIDPLinkAdded struct {
 	LinkId string `protobuf:"bytes,1,opt,name=link_id,json=linkId,proto3" json:"link_id,omitempty"`
 	// The provider.
 	IdpId string `protobuf:"bytes,2,opt,name=idp_id,json=idpId,proto3" json:"idp_id,omitempty"`
-	// Who the user is there.
+	// The account there.
 	ExternalUserId string `protobuf:"bytes,3,opt,name=external_user_id,json=externalUserId,proto3" json:"external_user_id,omitempty"`
-	// What they are called there.
+	// The name of the account there.
 	ExternalUsername string `protobuf:"bytes,4,opt,name=external_username,json=externalUsername,proto3" json:"external_username,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -101,7 +101,7 @@ type UserIDPLinkChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The link.
 	LinkId string `protobuf:"bytes,1,opt,name=link_id,json=linkId,proto3" json:"link_id,omitempty"`
-	// What they are called there now.
+	// The name of the account there, now.
 	ExternalUsername string `protobuf:"bytes,2,opt,name=external_username,json=externalUsername,proto3" json:"external_username,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -159,7 +159,7 @@ type UserIDPLinkRemoved struct {
 	LinkId string `protobuf:"bytes,1,opt,name=link_id,json=linkId,proto3" json:"link_id,omitempty"`
 	// The provider.
 	IdpId string `protobuf:"bytes,2,opt,name=idp_id,json=idpId,proto3" json:"idp_id,omitempty"`
-	// Who the user was there.
+	// The account there.
 	ExternalUserId string `protobuf:"bytes,3,opt,name=external_user_id,json=externalUserId,proto3" json:"external_user_id,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -223,7 +223,7 @@ type UserIDPLinkCascadeRemoved struct {
 	LinkId string `protobuf:"bytes,1,opt,name=link_id,json=linkId,proto3" json:"link_id,omitempty"`
 	// The provider.
 	IdpId string `protobuf:"bytes,2,opt,name=idp_id,json=idpId,proto3" json:"idp_id,omitempty"`
-	// Who the user was there.
+	// The account there.
 	ExternalUserId string `protobuf:"bytes,3,opt,name=external_user_id,json=externalUserId,proto3" json:"external_user_id,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

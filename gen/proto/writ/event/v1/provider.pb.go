@@ -29,7 +29,7 @@ type SMTPProviderAdded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What carries the e-mails on: smtp or http.
+	// The transport of the e-mails: smtp or http.
 	ProviderType string `protobuf:"bytes,2,opt,name=provider_type,json=providerType,proto3" json:"provider_type,omitempty"`
 	// The address of the sender.
 	SenderAddress string `protobuf:"bytes,3,opt,name=sender_address,json=senderAddress,proto3" json:"sender_address,omitempty"`
@@ -106,8 +106,8 @@ func (x *SMTPProviderAdded) GetEndpoint() string {
 	return ""
 }
 
-// SMTPProviderChanged is appended when an SMTP provider changes where it is defined. What is
-// secret is not told, only that something changed.
+// SMTPProviderChanged is appended when an SMTP provider changes where it is defined. Secrets
+// are not in it, only that one changed.
 type SMTPProviderChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The new name.
@@ -389,7 +389,7 @@ type SMSProviderAdded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What carries the messages on: twilio or http.
+	// The transport of the messages: twilio or http.
 	ProviderType string `protobuf:"bytes,2,opt,name=provider_type,json=providerType,proto3" json:"provider_type,omitempty"`
 	// The account with Twilio.
 	Sid string `protobuf:"bytes,3,opt,name=sid,proto3" json:"sid,omitempty"`
@@ -457,8 +457,8 @@ func (x *SMSProviderAdded) GetEndpoint() string {
 	return ""
 }
 
-// SMSProviderChanged is appended when an SMS provider changes where it is defined. What is
-// secret is not told, only that something changed.
+// SMSProviderChanged is appended when an SMS provider changes where it is defined. Secrets
+// are not in it, only that one changed.
 type SMSProviderChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The new name.

@@ -254,7 +254,7 @@ type MessageTextSet struct {
 	Language string `protobuf:"bytes,9,opt,name=language,proto3" json:"language,omitempty"`
 	// The subject.
 	Subject *string `protobuf:"bytes,1,opt,name=subject,proto3,oneof" json:"subject,omitempty"`
-	// What mail programs show beside the subject.
+	// The preview that mail programs show beside the subject.
 	Preheader *string `protobuf:"bytes,2,opt,name=preheader,proto3,oneof" json:"preheader,omitempty"`
 	// The heading.
 	Title *string `protobuf:"bytes,3,opt,name=title,proto3,oneof" json:"title,omitempty"`

@@ -35,13 +35,13 @@ type GetEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its place among all events; grows with each one.
 	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// What happened, for example user.human.added.
+	// The type, for example user.human.added.
 	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
 	// The kind of the object, for example user.
 	AggregateType string `protobuf:"bytes,3,opt,name=aggregate_type,json=aggregateType,proto3" json:"aggregate_type,omitempty"`
 	// The object's ID.
 	AggregateId string `protobuf:"bytes,4,opt,name=aggregate_id,json=aggregateId,proto3" json:"aggregate_id,omitempty"`
-	// What the event says: the payload of its type, which the event catalogue
+	// The content of the event: the payload of its type, which the event catalogue
 	// describes. Never a secret, a hash or a token.
 	Payload *structpb.Struct `protobuf:"bytes,5,opt,name=payload,proto3" json:"payload,omitempty"`
 	// The user who caused it; "system" for the product itself.
@@ -317,8 +317,8 @@ func (*EventSearchFilter_Sequence) isEventSearchFilter_Filter() {}
 // EventTypesFilter is met by the events of some types.
 type EventTypesFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Types, or groups of them: user.human.* is every type below user.human. What no
-	// event is called is met by none.
+	// Types, or groups of them: user.human.* is every type below user.human. An
+	// unknown type matches no event.
 	Types         []string `protobuf:"bytes,1,rep,name=types,proto3" json:"types,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -479,7 +479,7 @@ type EventListDetails struct {
 	// True when there was no further match. A call that follows looks at a number of
 	// events and may find no match among them while there are more.
 	EndOfList bool `protobuf:"varint,2,opt,name=end_of_list,json=endOfList,proto3" json:"end_of_list,omitempty"`
-	// What to give as `after` next. Of a call that follows: the last event it looked
+	// The value of `after` for the next call. Of a call that follows: the last event it looked
 	// at; of a search: the newest one behind which nothing can appear any more, for
 	// who wants to follow from here.
 	Position uint64 `protobuf:"varint,3,opt,name=position,proto3" json:"position,omitempty"`
@@ -634,7 +634,7 @@ func (x *SearchEventsRequest) GetAfter() uint64 {
 // SearchEventsResponse is the response of SearchEvents.
 type SearchEventsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What part of the events this is.
+	// The position of this page in the list.
 	Details *EventListDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The events.
 	Result        []*GetEvent `protobuf:"bytes,2,rep,name=result,proto3" json:"result,omitempty"`

@@ -226,7 +226,7 @@ type Role struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The project it is a role of.
 	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// What tokens and grants call it; unique in the project and not changeable.
+	// The key in tokens and grants; unique in the project and not changeable.
 	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	// Its name for people.
 	DisplayName string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
@@ -356,7 +356,7 @@ type GetRole struct {
 	Details *v3alpha.Details `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The project it is a role of.
 	ProjectId string `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// What tokens and grants call it.
+	// The key in tokens and grants.
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
 	// Its name for people.
 	DisplayName string `protobuf:"bytes,4,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
@@ -1546,7 +1546,7 @@ func (x *SearchRolesRequest) GetFilters() []*RoleSearchFilter {
 // SearchRolesResponse is the response of SearchRoles.
 type SearchRolesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details *v3alpha.ListDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The column the result is sorted by.
 	SortingColumn RoleFieldName `protobuf:"varint,2,opt,name=sorting_column,json=sortingColumn,proto3,enum=writ.grant.v3alpha.RoleFieldName" json:"sorting_column,omitempty"`
@@ -2198,7 +2198,7 @@ func (x *SearchProjectGrantsRequest) GetFilters() []*ProjectGrantSearchFilter {
 // SearchProjectGrantsResponse is the response of SearchProjectGrants.
 type SearchProjectGrantsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details *v3alpha.ListDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The column the result is sorted by.
 	SortingColumn ProjectGrantFieldName `protobuf:"varint,2,opt,name=sorting_column,json=sortingColumn,proto3,enum=writ.grant.v3alpha.ProjectGrantFieldName" json:"sorting_column,omitempty"`
@@ -3068,7 +3068,7 @@ func (x *SearchUserGrantsRequest) GetFilters() []*UserGrantSearchFilter {
 // SearchUserGrantsResponse is the response of SearchUserGrants.
 type SearchUserGrantsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details *v3alpha.ListDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The column the result is sorted by.
 	SortingColumn UserGrantFieldName `protobuf:"varint,2,opt,name=sorting_column,json=sortingColumn,proto3,enum=writ.grant.v3alpha.UserGrantFieldName" json:"sorting_column,omitempty"`

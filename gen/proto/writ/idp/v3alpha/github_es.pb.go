@@ -28,9 +28,9 @@ const (
 // GitHubESIDP is a GitHub Enterprise Server as identity provider.
 type GitHubESIDP struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What all types have.
+	// The settings that all types share.
 	Idp *IDP `protobuf:"bytes,1,opt,name=idp,proto3" json:"idp,omitempty"`
-	// What this type has.
+	// The settings of this type.
 	Config        *GitHubESConfig `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -174,9 +174,9 @@ func (x *GitHubESConfig) GetClientSecret() string {
 // PatchGitHubESIDP changes the fields that are present.
 type PatchGitHubESIDP struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What all types have.
+	// The settings that all types share.
 	Idp *PatchIDP `protobuf:"bytes,1,opt,name=idp,proto3,oneof" json:"idp,omitempty"`
-	// What this type has.
+	// The settings of this type.
 	Config        *PatchGitHubESConfig `protobuf:"bytes,2,opt,name=config,proto3,oneof" json:"config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -327,7 +327,7 @@ type GetGitHubESIDP struct {
 	Parent *v3alpha.Parent `protobuf:"bytes,2,opt,name=parent,proto3,oneof" json:"parent,omitempty"`
 	// Whether it is active in the context.
 	State v3alpha.EffectiveState `protobuf:"varint,3,opt,name=state,proto3,enum=writ.object.v3alpha.EffectiveState" json:"state,omitempty"`
-	// What it speaks.
+	// The protocol.
 	Type ProviderType `protobuf:"varint,4,opt,name=type,proto3,enum=writ.idp.v3alpha.ProviderType" json:"type,omitempty"`
 	// The provider.
 	Idp           *GitHubESIDP `protobuf:"bytes,5,opt,name=idp,proto3" json:"idp,omitempty"`
@@ -506,7 +506,7 @@ type PatchGitHubESIDPRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The provider's ID.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What to change.
+	// The changes.
 	Idp           *PatchGitHubESIDP `protobuf:"bytes,2,opt,name=idp,proto3" json:"idp,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

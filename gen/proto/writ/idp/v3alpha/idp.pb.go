@@ -227,9 +227,9 @@ type IDP struct {
 	// Whether it is active in the context: where it is defined ACTIVATE, INHERIT and none
 	// make it active, DEACTIVATE inactive. In an answer that of the context which asks.
 	StatePolicy v3alpha.StatePolicy `protobuf:"varint,2,opt,name=state_policy,json=statePolicy,proto3,enum=writ.object.v3alpha.StatePolicy" json:"state_policy,omitempty"`
-	// What happens to the accounts of those who sign in with it.
+	// How accounts of the provider become users.
 	Options *Options `protobuf:"bytes,3,opt,name=options,proto3" json:"options,omitempty"`
-	// What people should know of it.
+	// A description, for people.
 	Description   string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -459,9 +459,9 @@ type GetIDP struct {
 	Parent *v3alpha.Parent `protobuf:"bytes,2,opt,name=parent,proto3,oneof" json:"parent,omitempty"`
 	// Whether it is active in the context.
 	State v3alpha.EffectiveState `protobuf:"varint,3,opt,name=state,proto3,enum=writ.object.v3alpha.EffectiveState" json:"state,omitempty"`
-	// What it speaks.
+	// The protocol.
 	Type ProviderType `protobuf:"varint,4,opt,name=type,proto3,enum=writ.idp.v3alpha.ProviderType" json:"type,omitempty"`
-	// What all of them have.
+	// The settings that all types share.
 	Idp           *IDP `protobuf:"bytes,5,opt,name=idp,proto3" json:"idp,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

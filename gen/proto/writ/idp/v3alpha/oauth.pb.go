@@ -28,9 +28,9 @@ const (
 // OAuthIDP is any OAuth 2.0 server that tells who the user is as identity provider.
 type OAuthIDP struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What all types have.
+	// The settings that all types share.
 	Idp *IDP `protobuf:"bytes,1,opt,name=idp,proto3" json:"idp,omitempty"`
-	// What this type has.
+	// The settings of this type.
 	Config        *OAuthConfig `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -183,9 +183,9 @@ func (x *OAuthConfig) GetClientSecret() string {
 // PatchOAuthIDP changes the fields that are present.
 type PatchOAuthIDP struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What all types have.
+	// The settings that all types share.
 	Idp *PatchIDP `protobuf:"bytes,1,opt,name=idp,proto3,oneof" json:"idp,omitempty"`
-	// What this type has.
+	// The settings of this type.
 	Config        *PatchOAuthConfig `protobuf:"bytes,2,opt,name=config,proto3,oneof" json:"config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -345,7 +345,7 @@ type GetOAuthIDP struct {
 	Parent *v3alpha.Parent `protobuf:"bytes,2,opt,name=parent,proto3,oneof" json:"parent,omitempty"`
 	// Whether it is active in the context.
 	State v3alpha.EffectiveState `protobuf:"varint,3,opt,name=state,proto3,enum=writ.object.v3alpha.EffectiveState" json:"state,omitempty"`
-	// What it speaks.
+	// The protocol.
 	Type ProviderType `protobuf:"varint,4,opt,name=type,proto3,enum=writ.idp.v3alpha.ProviderType" json:"type,omitempty"`
 	// The provider.
 	Idp           *OAuthIDP `protobuf:"bytes,5,opt,name=idp,proto3" json:"idp,omitempty"`
@@ -524,7 +524,7 @@ type PatchOAuthIDPRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The provider's ID.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What to change.
+	// The changes.
 	Idp           *PatchOAuthIDP `protobuf:"bytes,2,opt,name=idp,proto3" json:"idp,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

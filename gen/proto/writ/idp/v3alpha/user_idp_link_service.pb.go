@@ -81,10 +81,10 @@ type IDPLink struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The provider.
 	IdpId string `protobuf:"bytes,1,opt,name=idp_id,json=idpId,proto3" json:"idp_id,omitempty"`
-	// Who the user is there: what the provider never gives to somebody else, such as the claim
+	// The ID of the account there, which the provider never gives to another one: the claim
 	// sub, or the number of a GitHub account.
 	ExternalUserId string `protobuf:"bytes,2,opt,name=external_user_id,json=externalUserId,proto3" json:"external_user_id,omitempty"`
-	// What they are called there, for people.
+	// The name of the account there, for people.
 	ExternalUsername string `protobuf:"bytes,3,opt,name=external_username,json=externalUsername,proto3" json:"external_username,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -150,9 +150,9 @@ type GetIDPLink struct {
 	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// The provider.
 	IdpId string `protobuf:"bytes,3,opt,name=idp_id,json=idpId,proto3" json:"idp_id,omitempty"`
-	// Who the user is there.
+	// The account there.
 	ExternalUserId string `protobuf:"bytes,4,opt,name=external_user_id,json=externalUserId,proto3" json:"external_user_id,omitempty"`
-	// What they are called there, as of the last login.
+	// The name of the account there, as of the last login.
 	ExternalUsername string `protobuf:"bytes,5,opt,name=external_username,json=externalUsername,proto3" json:"external_username,omitempty"`
 	// When it was made.
 	CreationDate  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=creation_date,json=creationDate,proto3" json:"creation_date,omitempty"`
@@ -597,7 +597,7 @@ func (x *SearchIDPLinksRequest) GetFilters() []*IDPLinkSearchFilter {
 // SearchIDPLinksResponse is the response of SearchIDPLinks.
 type SearchIDPLinksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details *v3alpha.ListDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The column the result is sorted by.
 	SortingColumn IDPLinkFieldName `protobuf:"varint,2,opt,name=sorting_column,json=sortingColumn,proto3,enum=writ.idp.v3alpha.IDPLinkFieldName" json:"sorting_column,omitempty"`

@@ -625,7 +625,7 @@ func (x *RoleFilter) GetRole() string {
 // CreateMembershipRequest is the request of CreateMembership.
 type CreateMembershipRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the roles are held on; by default the instance.
+	// The object the roles are held on; by default the instance.
 	Ctx *v3alpha.RequestContext `protobuf:"bytes,1,opt,name=ctx,proto3" json:"ctx,omitempty"`
 	// The membership to create.
 	Membership    *Membership `protobuf:"bytes,2,opt,name=membership,proto3" json:"membership,omitempty"`
@@ -1111,7 +1111,7 @@ func (x *SearchMembershipsRequest) GetFilters() []*MembershipSearchFilter {
 // SearchMembershipsResponse is the response of SearchMemberships.
 type SearchMembershipsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details *v3alpha.ListDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The column the result is sorted by.
 	SortingColumn MembershipFieldName `protobuf:"varint,2,opt,name=sorting_column,json=sortingColumn,proto3,enum=writ.membership.v3alpha.MembershipFieldName" json:"sorting_column,omitempty"`

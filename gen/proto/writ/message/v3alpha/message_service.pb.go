@@ -94,7 +94,7 @@ func (x *SearchMessagesRequest) GetFilters() []*MessageSearchFilter {
 // SearchMessagesResponse is the response of SearchMessages.
 type SearchMessagesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details *v3alpha.ListDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The column the result is sorted by.
 	SortingColumn MessageFieldName `protobuf:"varint,2,opt,name=sorting_column,json=sortingColumn,proto3,enum=writ.message.v3alpha.MessageFieldName" json:"sorting_column,omitempty"`

@@ -31,14 +31,14 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // ServiceMessages shows what became of e-mails and text messages to users, and sends them
-// again. What they say, and the codes in them, are never shown.
+// again. Their texts, and the codes in them, are never shown.
 //
 // A message is tried until the provider of the user's organization takes it, in ever longer
 // intervals, while the code in it is valid. It may arrive twice; the Message-ID of an e-mail
 // and the webhook-id of a call are the same at each attempt.
 type ServiceMessagesClient interface {
 	// Searches the messages to users that the caller may see. The filters of the list combine
-	// with AND; an empty list finds all. What is sent or dead is kept for as long as the
+	// with AND; an empty list finds all. Messages that were sent or are dead are kept for as long as the
 	// operator set for deliveries.
 	SearchMessages(ctx context.Context, in *SearchMessagesRequest, opts ...grpc.CallOption) (*SearchMessagesResponse, error)
 	// Reads one message, with what came of each attempt.
@@ -91,14 +91,14 @@ func (c *serviceMessagesClient) ReplayMessage(ctx context.Context, in *ReplayMes
 // for forward compatibility.
 //
 // ServiceMessages shows what became of e-mails and text messages to users, and sends them
-// again. What they say, and the codes in them, are never shown.
+// again. Their texts, and the codes in them, are never shown.
 //
 // A message is tried until the provider of the user's organization takes it, in ever longer
 // intervals, while the code in it is valid. It may arrive twice; the Message-ID of an e-mail
 // and the webhook-id of a call are the same at each attempt.
 type ServiceMessagesServer interface {
 	// Searches the messages to users that the caller may see. The filters of the list combine
-	// with AND; an empty list finds all. What is sent or dead is kept for as long as the
+	// with AND; an empty list finds all. Messages that were sent or are dead are kept for as long as the
 	// operator set for deliveries.
 	SearchMessages(context.Context, *SearchMessagesRequest) (*SearchMessagesResponse, error)
 	// Reads one message, with what came of each attempt.

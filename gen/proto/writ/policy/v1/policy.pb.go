@@ -550,7 +550,7 @@ var file_writ_policy_v1_policy_proto_extTypes = []protoimpl.ExtensionInfo{
 
 // Extension fields to descriptorpb.MethodOptions.
 var (
-	// What the operation needs and answers. Every method carries it; a build-time
+	// The requirements and answers of the operation. Every method carries it; a build-time
 	// test refuses a method without.
 	//
 	// optional writ.policy.v1.Operation operation = 50201;
@@ -582,8 +582,8 @@ var (
 
 // Extension fields to descriptorpb.FieldOptions.
 var (
-	// The field holds a password, a code, a token or a key. What executions send to
-	// targets leaves it out, and no answer of a target can set it.
+	// The field holds a password, a code, a token or a key. Executions leave it out of what
+	// they send to targets, and no answer of a target can set it.
 	//
 	// optional bool secret = 50204;
 	E_Secret = &file_writ_policy_v1_policy_proto_extTypes[4]

@@ -5,8 +5,8 @@
 // source: writ/settings/v3alpha/branding_service.proto
 
 // Package writ.settings.v3alpha holds what instances and organizations say about how
-// they look and what they write (document 1, "Settings"). What a context does not say
-// itself it inherits from the one above, property by property.
+// they look and what they write (document 1, "Settings"). A property that a context
+// does not set it inherits from the one above, property by property.
 
 package settings
 
@@ -30,7 +30,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Image is a picture to upload: PNG, JPEG or WebP. What is kept is drawn anew from it,
+// Image is a picture to upload: PNG, JPEG or WebP. The image is drawn anew from it,
 // scaled down to what pages show.
 type Image struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -469,8 +469,8 @@ func (x *ResolvedBool) GetOwner() *v3alpha.Owner {
 	return nil
 }
 
-// ResolvedBrandingSettings are the properties as they apply in a context. What nobody
-// says comes from the system.
+// ResolvedBrandingSettings are the properties as they apply in a context. A property
+// that no context sets comes from the system.
 type ResolvedBrandingSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The logo on light backgrounds.

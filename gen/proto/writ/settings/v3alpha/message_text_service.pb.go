@@ -32,7 +32,7 @@ type SetMessageTextSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The subject.
 	Subject *string `protobuf:"bytes,1,opt,name=subject,proto3,oneof" json:"subject,omitempty"`
-	// What mail programs show beside the subject.
+	// The preview that mail programs show beside the subject.
 	Preheader *string `protobuf:"bytes,2,opt,name=preheader,proto3,oneof" json:"preheader,omitempty"`
 	// The heading.
 	Title *string `protobuf:"bytes,3,opt,name=title,proto3,oneof" json:"title,omitempty"`
@@ -133,7 +133,7 @@ type ResolvedMessageTextSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The subject.
 	Subject *v3alpha.ResolvedString `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
-	// What mail programs show beside the subject.
+	// The preview that mail programs show beside the subject.
 	Preheader *v3alpha.ResolvedString `protobuf:"bytes,2,opt,name=preheader,proto3" json:"preheader,omitempty"`
 	// The heading.
 	Title *v3alpha.ResolvedString `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`

@@ -144,7 +144,7 @@ type PatchSMSProviderRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID of the provider.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What to change.
+	// The changes.
 	Provider      *PatchSMSProvider `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -750,7 +750,7 @@ type TestSMSProviderRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID of the provider.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What to send.
+	// The message to send.
 	Test          *SMSTest `protobuf:"bytes,2,opt,name=test,proto3" json:"test,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -924,7 +924,7 @@ type RotateSMSProviderSigningKeyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID of the provider.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What becomes of the old key.
+	// How long the old key stays valid.
 	Rotation      *SMSSigningKeyRotation `protobuf:"bytes,2,opt,name=rotation,proto3" json:"rotation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

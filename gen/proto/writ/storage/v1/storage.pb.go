@@ -204,7 +204,7 @@ type Table struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The view that rows are read from, when more is read than stored.
 	Rows string `protobuf:"bytes,2,opt,name=rows,proto3" json:"rows,omitempty"`
-	// What one row is, for people and in field names.
+	// The name of one row, for people and in field names.
 	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
 	// The type of the objects that the events are about.
 	Aggregate string `protobuf:"bytes,4,opt,name=aggregate,proto3" json:"aggregate,omitempty"`
@@ -417,7 +417,7 @@ type Moved struct {
 	Subject string `protobuf:"bytes,5,opt,name=subject,proto3" json:"subject,omitempty"`
 	// The columns that are not carried: they get their default, or with column=value that.
 	LeftOut []string `protobuf:"bytes,6,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
-	// What columns get when a file does not say it, as column=number of enumerations and
+	// The values of columns that a file leaves out, as column=number of enumerations and
 	// column=” of others.
 	Otherwise []string `protobuf:"bytes,8,rep,name=otherwise,proto3" json:"otherwise,omitempty"`
 	// The columns that what is sealed is bound to; instance_id and id when it is left out.
@@ -636,7 +636,7 @@ var (
 	//
 	// optional bool computed = 50304;
 	E_Computed = &file_writ_storage_v1_storage_proto_extTypes[5]
-	// The table of the row that this is the ID of. What refers to nothing is not imported.
+	// The table of the row that this is the ID of. A row that refers to nothing is not imported.
 	//
 	// optional string refers = 50309;
 	E_Refers = &file_writ_storage_v1_storage_proto_extTypes[6]

@@ -41,7 +41,7 @@ type AccessToken struct {
 	AppId string `protobuf:"bytes,5,opt,name=app_id,json=appId,proto3" json:"app_id,omitempty"`
 	// The user it is about.
 	UserId string `protobuf:"bytes,6,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// What was granted.
+	// The scopes that were granted.
 	Scopes []string `protobuf:"bytes,7,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// Whom it is for.
 	Audience []string `protobuf:"bytes,8,rep,name=audience,proto3" json:"audience,omitempty"`
@@ -53,7 +53,7 @@ type AccessToken struct {
 	AuthTime int64 `protobuf:"varint,11,opt,name=auth_time,json=authTime,proto3" json:"auth_time,omitempty"`
 	// How.
 	Amr []string `protobuf:"bytes,12,rep,name=amr,proto3" json:"amr,omitempty"`
-	// Who acts in the name of the user, as the claim act (RFC 8693, section 4.1).
+	// The actor, as in the claim act (RFC 8693, section 4.1).
 	Actor []byte `protobuf:"bytes,13,opt,name=actor,proto3" json:"actor,omitempty"`
 	// The claims that were asked for by name, as place:name.
 	Claims []string `protobuf:"bytes,14,rep,name=claims,proto3" json:"claims,omitempty"`
@@ -293,7 +293,7 @@ type Code struct {
 	Challenge string `protobuf:"bytes,4,opt,name=challenge,proto3" json:"challenge,omitempty"`
 	// The nonce of the request.
 	Nonce string `protobuf:"bytes,5,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	// What was granted.
+	// The scopes that were granted.
 	Scopes []string `protobuf:"bytes,6,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// Whom tokens are for.
 	Audience []string `protobuf:"bytes,7,rep,name=audience,proto3" json:"audience,omitempty"`
@@ -455,7 +455,7 @@ type Flow struct {
 	Request string `protobuf:"bytes,3,opt,name=request,proto3" json:"request,omitempty"`
 	// The name of the application, to be shown.
 	AppName string `protobuf:"bytes,4,opt,name=app_name,json=appName,proto3" json:"app_name,omitempty"`
-	// What the request gave as login hint.
+	// The login hint of the request.
 	LoginHint string `protobuf:"bytes,5,opt,name=login_hint,json=loginHint,proto3" json:"login_hint,omitempty"`
 	// The languages asked for, by ui_locales and the browser.
 	Language string `protobuf:"bytes,6,opt,name=language,proto3" json:"language,omitempty"`
@@ -481,13 +481,13 @@ type Flow struct {
 	CodeUserId string `protobuf:"bytes,16,opt,name=code_user_id,json=codeUserId,proto3" json:"code_user_id,omitempty"`
 	// Whether the user is registering.
 	Registering bool `protobuf:"varint,17,opt,name=registering,proto3" json:"registering,omitempty"`
-	// What the next page tells first.
+	// The notice that the next page shows first.
 	Notice string `protobuf:"bytes,18,opt,name=notice,proto3" json:"notice,omitempty"`
 	// The identity provider to go to at once; empty: the user chooses.
 	IdpId string `protobuf:"bytes,19,opt,name=idp_id,json=idpId,proto3" json:"idp_id,omitempty"`
 	// The organization that a verified domain of the login name leads to.
 	DomainOrgId string `protobuf:"bytes,20,opt,name=domain_org_id,json=domainOrgId,proto3" json:"domain_org_id,omitempty"`
-	// Who the user is at an identity provider, while no user here is linked to that.
+	// The account at an identity provider, while no user here is linked to it.
 	External *External `protobuf:"bytes,21,opt,name=external,proto3" json:"external,omitempty"`
 	// Whether that is to be linked to the user who signs in.
 	Linking bool `protobuf:"varint,22,opt,name=linking,proto3" json:"linking,omitempty"`
@@ -700,7 +700,7 @@ type Upstream struct {
 	StartedAt int64 `protobuf:"varint,3,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// The provider.
 	ProviderId string `protobuf:"bytes,4,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
-	// What the ID token has to repeat.
+	// The nonce that the ID token repeats.
 	Nonce string `protobuf:"bytes,5,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	// The code verifier (RFC 7636).
 	Verifier string `protobuf:"bytes,6,opt,name=verifier,proto3" json:"verifier,omitempty"`
@@ -817,7 +817,7 @@ type External struct {
 	EndedAt int64 `protobuf:"varint,2,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	// The provider.
 	ProviderId string `protobuf:"bytes,3,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
-	// Who it is there, for ever.
+	// The ID of the account there, which never changes.
 	Subject string `protobuf:"bytes,4,opt,name=subject,proto3" json:"subject,omitempty"`
 	// Their name there.
 	Username string `protobuf:"bytes,5,opt,name=username,proto3" json:"username,omitempty"`
@@ -831,7 +831,7 @@ type External struct {
 	FamilyName string `protobuf:"bytes,9,opt,name=family_name,json=familyName,proto3" json:"family_name,omitempty"`
 	// Their name for people.
 	DisplayName string `protobuf:"bytes,10,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// What they are called.
+	// The name of the account.
 	Nickname string `protobuf:"bytes,11,opt,name=nickname,proto3" json:"nickname,omitempty"`
 	// Their language, as a tag.
 	Language string `protobuf:"bytes,12,opt,name=language,proto3" json:"language,omitempty"`

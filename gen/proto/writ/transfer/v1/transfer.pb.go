@@ -165,7 +165,7 @@ type TransferFile struct {
 	Organizations []*TransferOrganization `protobuf:"bytes,2,rep,name=organizations,proto3" json:"organizations,omitempty"`
 	// Their domains.
 	Domains []*TransferDomain `protobuf:"bytes,3,rep,name=domains,proto3" json:"domains,omitempty"`
-	// What they set.
+	// The settings.
 	Settings []*TransferSetting `protobuf:"bytes,4,rep,name=settings,proto3" json:"settings,omitempty"`
 	// The pictures of their branding.
 	SettingImages []*TransferSettingImage `protobuf:"bytes,5,rep,name=setting_images,json=settingImages,proto3" json:"setting_images,omitempty"`
@@ -193,9 +193,9 @@ type TransferFile struct {
 	ProjectGrants []*TransferProjectGrant `protobuf:"bytes,16,rep,name=project_grants,json=projectGrants,proto3" json:"project_grants,omitempty"`
 	// The roles of users in projects.
 	UserGrants []*TransferUserGrant `protobuf:"bytes,17,rep,name=user_grants,json=userGrants,proto3" json:"user_grants,omitempty"`
-	// Who manages organizations, projects and grants of projects.
+	// Memberships of organizations, projects and grants of projects.
 	Memberships []*TransferMembership `protobuf:"bytes,18,rep,name=memberships,proto3" json:"memberships,omitempty"`
-	// What was exported and what was not; imports ignore it.
+	// The kinds that were exported and those that were not; imports ignore it.
 	Summary       *Summary `protobuf:"bytes,19,opt,name=summary,proto3" json:"summary,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -369,9 +369,9 @@ type Summary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When what is in the file was so.
 	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
-	// What is in the file.
+	// The kinds in the file.
 	Carried []*Carried `protobuf:"bytes,2,rep,name=carried,proto3" json:"carried,omitempty"`
-	// What is not, and why.
+	// The kinds that are not, with the reason.
 	Behind        []*Behind `protobuf:"bytes,3,rep,name=behind,proto3" json:"behind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -572,9 +572,9 @@ type ImportReport struct {
 	ImportId string `protobuf:"bytes,1,opt,name=import_id,json=importId,proto3" json:"import_id,omitempty"`
 	// Whether nothing was changed because that was asked for.
 	DryRun bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// What became of the lists, by organization.
+	// The outcome of the lists, by organization.
 	Outcomes []*Outcome `protobuf:"bytes,3,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
-	// What was not carried over, and why; at most 1000 of them.
+	// The items that were not carried over, with the reason; at most 1000.
 	NotCarried []*Lost `protobuf:"bytes,4,rep,name=not_carried,json=notCarried,proto3" json:"not_carried,omitempty"`
 	// How many that are.
 	TotalNotCarried uint64 `protobuf:"varint,5,opt,name=total_not_carried,json=totalNotCarried,proto3" json:"total_not_carried,omitempty"`
@@ -909,7 +909,7 @@ type TransferOperation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What it is.
+	// Its type.
 	Type OperationType `protobuf:"varint,2,opt,name=type,proto3,enum=writ.transfer.v1.OperationType" json:"type,omitempty"`
 	// How far it is.
 	State OperationState `protobuf:"varint,3,opt,name=state,proto3,enum=writ.transfer.v1.OperationState" json:"state,omitempty"`
@@ -926,11 +926,11 @@ type TransferOperation struct {
 	ChangeDate *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=change_date,json=changeDate,proto3" json:"change_date,omitempty"`
 	// When it and its result are forgotten.
 	ExpirationDate *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=expiration_date,json=expirationDate,proto3" json:"expiration_date,omitempty"`
-	// What an import came to, when it succeeded or would have.
+	// The result of an import that succeeded, or of a dry run.
 	Report *ImportReport `protobuf:"bytes,10,opt,name=report,proto3" json:"report,omitempty"`
-	// What an export came to, when it succeeded.
+	// The result of an export that succeeded.
 	Summary *Summary `protobuf:"bytes,11,opt,name=summary,proto3" json:"summary,omitempty"`
-	// What went wrong, when it failed.
+	// The error, when it failed.
 	Error         *OperationError `protobuf:"bytes,12,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1178,7 +1178,7 @@ func (x *TransferOrganization) GetCreationDate() *timestamppb.Timestamp {
 	return nil
 }
 
-// TransferDomain is a domain of an organization. What it proved it has proven: whoever imports vouches for that.
+// TransferDomain is a domain of an organization. A proven one stays proven: the importer vouches for it.
 type TransferDomain struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID.
@@ -1193,7 +1193,7 @@ type TransferDomain struct {
 	IsPrimary bool `protobuf:"varint,5,opt,name=is_primary,json=isPrimary,proto3" json:"is_primary,omitempty"`
 	// How it is proven.
 	ValidationType v3alpha1.ValidationType `protobuf:"varint,6,opt,name=validation_type,json=validationType,proto3,enum=writ.domain.v3alpha.ValidationType" json:"validation_type,omitempty"`
-	// What proves it.
+	// The proof.
 	ValidationToken string `protobuf:"bytes,7,opt,name=validation_token,json=validationToken,proto3" json:"validation_token,omitempty"`
 	// When it was made; now when it is left out.
 	CreationDate  *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=creation_date,json=creationDate,proto3" json:"creation_date,omitempty"`
@@ -1446,7 +1446,7 @@ type TransferIDP struct {
 	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
 	// Whether it is active.
 	StatePolicy v3alpha.StatePolicy `protobuf:"varint,5,opt,name=state_policy,json=statePolicy,proto3,enum=writ.object.v3alpha.StatePolicy" json:"state_policy,omitempty"`
-	// What it may do.
+	// The rules for accounts of the provider.
 	Options *v3alpha2.Options `protobuf:"bytes,6,opt,name=options,proto3" json:"options,omitempty"`
 	// The ID of the client there.
 	ClientId string `protobuf:"bytes,7,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
@@ -1464,7 +1464,7 @@ type TransferIDP struct {
 	TokenEndpoint string `protobuf:"bytes,13,opt,name=token_endpoint,json=tokenEndpoint,proto3" json:"token_endpoint,omitempty"`
 	// The endpoint that tells of users.
 	UserEndpoint string `protobuf:"bytes,14,opt,name=user_endpoint,json=userEndpoint,proto3" json:"user_endpoint,omitempty"`
-	// What names a user there.
+	// The attribute that identifies a user there.
 	IdAttribute string `protobuf:"bytes,15,opt,name=id_attribute,json=idAttribute,proto3" json:"id_attribute,omitempty"`
 	// The tenant.
 	Tenant string `protobuf:"bytes,16,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -1478,7 +1478,7 @@ type TransferIDP struct {
 	PrivateKey []byte `protobuf:"bytes,20,opt,name=private_key,json=privateKey,proto3,oneof" json:"private_key,omitempty"`
 	// When it was made; now when it is left out.
 	CreationDate *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=creation_date,json=creationDate,proto3" json:"creation_date,omitempty"`
-	// What it is for.
+	// A description, for people.
 	Description   string `protobuf:"bytes,22,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1679,7 +1679,7 @@ type TransferSMTPProvider struct {
 	ProviderType string `protobuf:"bytes,3,opt,name=provider_type,json=providerType,proto3" json:"provider_type,omitempty"`
 	// The name.
 	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
-	// What it is for.
+	// A description, for people.
 	Description string `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
 	// Whether it is active.
 	StatePolicy v3alpha.StatePolicy `protobuf:"varint,6,opt,name=state_policy,json=statePolicy,proto3,enum=writ.object.v3alpha.StatePolicy" json:"state_policy,omitempty"`
@@ -1709,7 +1709,7 @@ type TransferSMTPProvider struct {
 	Scopes []string `protobuf:"bytes,18,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// Where messages are posted to.
 	Endpoint string `protobuf:"bytes,19,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
-	// What these are signed with, when secrets were asked for.
+	// The signing key of these, when secrets were asked for.
 	SigningKey []byte `protobuf:"bytes,20,opt,name=signing_key,json=signingKey,proto3,oneof" json:"signing_key,omitempty"`
 	// When it was made; now when it is left out.
 	CreationDate  *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=creation_date,json=creationDate,proto3" json:"creation_date,omitempty"`
@@ -1905,7 +1905,7 @@ type TransferSMSProvider struct {
 	ProviderType string `protobuf:"bytes,3,opt,name=provider_type,json=providerType,proto3" json:"provider_type,omitempty"`
 	// The name.
 	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
-	// What it is for.
+	// A description, for people.
 	Description string `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
 	// Whether it is active.
 	StatePolicy v3alpha.StatePolicy `protobuf:"varint,6,opt,name=state_policy,json=statePolicy,proto3,enum=writ.object.v3alpha.StatePolicy" json:"state_policy,omitempty"`
@@ -1919,7 +1919,7 @@ type TransferSMSProvider struct {
 	MessagingServiceSid *string `protobuf:"bytes,10,opt,name=messaging_service_sid,json=messagingServiceSid,proto3,oneof" json:"messaging_service_sid,omitempty"`
 	// Where messages are posted to.
 	Endpoint string `protobuf:"bytes,11,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
-	// What these are signed with, when secrets were asked for.
+	// The signing key of these, when secrets were asked for.
 	SigningKey []byte `protobuf:"bytes,12,opt,name=signing_key,json=signingKey,proto3,oneof" json:"signing_key,omitempty"`
 	// When it was made; now when it is left out.
 	CreationDate  *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=creation_date,json=creationDate,proto3" json:"creation_date,omitempty"`
@@ -2057,7 +2057,7 @@ type TransferUser struct {
 	OrgId string `protobuf:"bytes,2,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
 	// The name, unique in the organization.
 	Username string `protobuf:"bytes,3,opt,name=username,proto3" json:"username,omitempty"`
-	// What it is.
+	// Its type.
 	//
 	// Types that are valid to be assigned to Type:
 	//
@@ -2454,9 +2454,9 @@ type TransferIDPLink struct {
 	UserId string `protobuf:"bytes,3,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// The provider: one of the organization, or one that is above it where this is imported.
 	IdpId string `protobuf:"bytes,4,opt,name=idp_id,json=idpId,proto3" json:"idp_id,omitempty"`
-	// Who they are there.
+	// The account there.
 	ExternalUserId string `protobuf:"bytes,5,opt,name=external_user_id,json=externalUserId,proto3" json:"external_user_id,omitempty"`
-	// What they are called there.
+	// The name of the account there.
 	ExternalUsername string `protobuf:"bytes,6,opt,name=external_username,json=externalUsername,proto3" json:"external_username,omitempty"`
 	// When it was made; now when it is left out.
 	CreationDate  *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=creation_date,json=creationDate,proto3" json:"creation_date,omitempty"`
@@ -2663,9 +2663,9 @@ type TransferRole struct {
 	ProjectId string `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	// The key, unique in the project.
 	Key string `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
-	// What to show.
+	// The display name.
 	DisplayName string `protobuf:"bytes,5,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// What it belongs to.
+	// The group it is shown in.
 	Group string `protobuf:"bytes,6,opt,name=group,proto3" json:"group,omitempty"`
 	// When it was made; now when it is left out.
 	CreationDate  *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=creation_date,json=creationDate,proto3" json:"creation_date,omitempty"`
@@ -2763,7 +2763,7 @@ type TransferApp struct {
 	ProjectId string `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	// The name.
 	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
-	// What it is.
+	// Its type.
 	//
 	// Types that are valid to be assigned to Config:
 	//
@@ -3151,7 +3151,7 @@ type TransferMembership struct {
 	ProjectGrantId *string `protobuf:"bytes,4,opt,name=project_grant_id,json=projectGrantId,proto3,oneof" json:"project_grant_id,omitempty"`
 	// The user.
 	UserId string `protobuf:"bytes,5,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// What it is on.
+	// The level of the object it is on.
 	Level v3alpha7.MembershipLevel `protobuf:"varint,6,opt,name=level,proto3,enum=writ.membership.v3alpha.MembershipLevel" json:"level,omitempty"`
 	// The ID of that.
 	ObjectId string `protobuf:"bytes,7,opt,name=object_id,json=objectId,proto3" json:"object_id,omitempty"`

@@ -425,7 +425,7 @@ type MachineKey struct {
 	// A public key in PEM (PUBLIC KEY or RSA PUBLIC KEY) or as a JWK: RSA of 2048 to 8192 bits,
 	// EC on P-256, P-384 or P-521, or Ed25519. Without it a pair is made.
 	PublicKey *string `protobuf:"bytes,2,opt,name=public_key,json=publicKey,proto3,oneof" json:"public_key,omitempty"`
-	// What pair to make.
+	// The kind of key pair to make.
 	Type          MachineKeyType `protobuf:"varint,3,opt,name=type,proto3,enum=writ.user.v3alpha.MachineKeyType" json:"type,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -976,7 +976,7 @@ func (x *SearchPersonalAccessTokensRequest) GetFilters() []*PersonalAccessTokenS
 // SearchPersonalAccessTokensResponse is the response of SearchPersonalAccessTokens.
 type SearchPersonalAccessTokensResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details *v3alpha.ListDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The column the result is sorted by.
 	SortingColumn PersonalAccessTokenFieldName `protobuf:"varint,2,opt,name=sorting_column,json=sortingColumn,proto3,enum=writ.user.v3alpha.PersonalAccessTokenFieldName" json:"sorting_column,omitempty"`
@@ -1335,7 +1335,7 @@ func (x *SearchMachineKeysRequest) GetFilters() []*MachineKeySearchFilter {
 // SearchMachineKeysResponse is the response of SearchMachineKeys.
 type SearchMachineKeysResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details *v3alpha.ListDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The column the result is sorted by.
 	SortingColumn MachineKeyFieldName `protobuf:"varint,2,opt,name=sorting_column,json=sortingColumn,proto3,enum=writ.user.v3alpha.MachineKeyFieldName" json:"sorting_column,omitempty"`

@@ -223,7 +223,7 @@ type User struct {
 	Username string `protobuf:"bytes,1,opt,name=username,proto3" json:"username,omitempty"`
 	// The ID to give it; one is made when it is left out. IDs are never used again.
 	Id *string `protobuf:"bytes,2,opt,name=id,proto3,oneof" json:"id,omitempty"`
-	// What it is.
+	// Its type.
 	//
 	// Types that are valid to be assigned to Type:
 	//
@@ -432,7 +432,7 @@ type Profile struct {
 	FamilyName string `protobuf:"bytes,2,opt,name=family_name,json=familyName,proto3" json:"family_name,omitempty"`
 	// The nick name.
 	NickName string `protobuf:"bytes,3,opt,name=nick_name,json=nickName,proto3" json:"nick_name,omitempty"`
-	// What to show; by default the given and family name, or else the username.
+	// The display name; by default the given and family name, or else the username.
 	DisplayName string `protobuf:"bytes,4,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// The language to write to them in (BCP 47); empty for the default.
 	PreferredLanguage string `protobuf:"bytes,5,opt,name=preferred_language,json=preferredLanguage,proto3" json:"preferred_language,omitempty"`
@@ -761,7 +761,7 @@ func (x *Phone) GetIsVerified() bool {
 	return false
 }
 
-// Password is a new password of a human. What is asked of it says SetPassword.
+// Password is a new password of a human. SetPassword says what it has to be.
 type Password struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The password or what is left of it in another system.
@@ -968,7 +968,7 @@ type Service struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A name for people.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What it does.
+	// Its purpose, for people.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	// The kind of access tokens it gets.
 	AccessTokenType v3alpha.AccessTokenType `protobuf:"varint,3,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.object.v3alpha.AccessTokenType" json:"access_token_type,omitempty"`
@@ -1032,7 +1032,7 @@ type PatchUser struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A new username, by the rules of User.username.
 	Username *string `protobuf:"bytes,1,opt,name=username,proto3,oneof" json:"username,omitempty"`
-	// What it is; the type of a user cannot change.
+	// Its type, which cannot change.
 	//
 	// Types that are valid to be assigned to Type:
 	//
@@ -1235,7 +1235,7 @@ type PatchProfile struct {
 	FamilyName *string `protobuf:"bytes,2,opt,name=family_name,json=familyName,proto3,oneof" json:"family_name,omitempty"`
 	// A new nick name.
 	NickName *string `protobuf:"bytes,3,opt,name=nick_name,json=nickName,proto3,oneof" json:"nick_name,omitempty"`
-	// What to show; empty for the default. A default follows the names.
+	// The display name; empty for the default, which follows the names.
 	DisplayName *string `protobuf:"bytes,4,opt,name=display_name,json=displayName,proto3,oneof" json:"display_name,omitempty"`
 	// A new language; empty for the default.
 	PreferredLanguage *string `protobuf:"bytes,5,opt,name=preferred_language,json=preferredLanguage,proto3,oneof" json:"preferred_language,omitempty"`
@@ -1644,7 +1644,7 @@ type GetUser struct {
 	OrgId string `protobuf:"bytes,5,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
 	// The time of creation.
 	CreationDate *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=creation_date,json=creationDate,proto3" json:"creation_date,omitempty"`
-	// What it is.
+	// Its type.
 	//
 	// Types that are valid to be assigned to Type:
 	//
@@ -2003,7 +2003,7 @@ type GetService struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A name for people.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What it does.
+	// Its purpose, for people.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	// The kind of access tokens it gets.
 	AccessTokenType v3alpha.AccessTokenType `protobuf:"varint,3,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.object.v3alpha.AccessTokenType" json:"access_token_type,omitempty"`

@@ -157,7 +157,7 @@ class AddTOTPReply(Model):
     totp_id: str
     """The ID of the authenticator."""
     uri: str
-    """What the app reads as a QR code: an otpauth URI with the secret. It is shown once."""
+    """The text of the QR code: an otpauth URI with the secret. It is shown once."""
     secret: str
     """The secret in Base32, to type it in. It is shown once."""
 
@@ -287,11 +287,11 @@ class AppOIDCConfig(Model):
     post_logout_redirect_uris: list[str] | None = None
     """Where the browser may be sent after a logout; the same rules."""
     response_types: list[ResponseType] | None = None
-    """What the authorization endpoint may answer; CODE when omitted."""
+    """The response types that the authorization endpoint accepts; CODE when omitted."""
     grant_types: list[GrantType] | None = None
-    """What the token endpoint accepts; AUTHORIZATION_CODE when omitted."""
+    """The grant types that the token endpoint accepts; AUTHORIZATION_CODE when omitted."""
     application_type: ApplicationType | None = None
-    """What kind of program it is; WEB when omitted."""
+    """The kind of program; WEB when omitted."""
     auth_method_type: AuthMethodType | None = None
     """How the application authenticates. One that begins to use a secret gets it by RegenerateSecret;
     one that ceases to loses it; SECRET when omitted.
@@ -325,7 +325,7 @@ class AppOIDCConfig(Model):
     it: for resource servers that refuse what they do not know, as Spring Security does.
     """
     id_token_signed_response_alg: SignatureAlgorithm | None = None
-    """What ID tokens, and access tokens in the form JWT, are signed with (OpenID Connect Dynamic
+    """The algorithm that signs ID tokens, and access tokens in the form JWT (OpenID Connect Dynamic
     Client Registration); that of the instance when omitted. When no application of the instance
     asked for the algorithm before, its key is published first: until ten minutes later, or eleven,
     the instance's signs.
@@ -362,11 +362,11 @@ class AppOIDCConfigOutput(Model):
     post_logout_redirect_uris: list[str]
     """Where the browser may be sent after a logout; the same rules."""
     response_types: list[ResponseType]
-    """What the authorization endpoint may answer; CODE when omitted."""
+    """The response types that the authorization endpoint accepts; CODE when omitted."""
     grant_types: list[GrantType]
-    """What the token endpoint accepts; AUTHORIZATION_CODE when omitted."""
+    """The grant types that the token endpoint accepts; AUTHORIZATION_CODE when omitted."""
     application_type: ApplicationType
-    """What kind of program it is; WEB when omitted."""
+    """The kind of program; WEB when omitted."""
     auth_method_type: AuthMethodType
     """How the application authenticates. One that begins to use a secret gets it by RegenerateSecret;
     one that ceases to loses it; SECRET when omitted.
@@ -400,7 +400,7 @@ class AppOIDCConfigOutput(Model):
     it: for resource servers that refuse what they do not know, as Spring Security does.
     """
     id_token_signed_response_alg: SignatureAlgorithm
-    """What ID tokens, and access tokens in the form JWT, are signed with (OpenID Connect Dynamic
+    """The algorithm that signs ID tokens, and access tokens in the form JWT (OpenID Connect Dynamic
     Client Registration); that of the instance when omitted. When no application of the instance
     asked for the algorithm before, its key is published first: until ten minutes later, or eleven,
     the instance's signs.
@@ -437,11 +437,11 @@ class AppPatchOIDCConfig(Model):
     post_logout_redirect_uris: RedirectURIs | None = None
     """Where the browser may be sent after a logout; the same rules."""
     response_types: ResponseTypes | None = None
-    """What the authorization endpoint may answer."""
+    """The response types that the authorization endpoint accepts."""
     grant_types: GrantTypes | None = None
-    """What the token endpoint accepts."""
+    """The grant types that the token endpoint accepts."""
     application_type: ApplicationType | None = None
-    """What kind of program it is."""
+    """The kind of program."""
     auth_method_type: AuthMethodType | None = None
     """How the application authenticates. One that begins to use a secret gets it by RegenerateSecret;
     one that ceases to loses it.
@@ -475,8 +475,8 @@ class AppPatchOIDCConfig(Model):
     it.
     """
     id_token_signed_response_alg: SignatureAlgorithm | None = None
-    """What ID tokens, and access tokens in the form JWT, are signed with; UNSPECIFIED is that of the
-    instance. A key that is new to the instance is published first: until ten minutes later, or
+    """The algorithm that signs ID tokens, and access tokens in the form JWT; UNSPECIFIED is that of
+    the instance. A key that is new to the instance is published first: until ten minutes later, or
     eleven, the instance's signs.
     """
     access_token_lifetime: timedelta | None = None
@@ -575,9 +575,9 @@ class AppleIDP(Model):
     """AppleIDP is Apple as identity provider."""
 
     idp: IDP
-    """What all types have."""
+    """The settings that all types share."""
     config: AppleConfig
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -585,9 +585,9 @@ class AppleIDPOutput(Model):
     """AppleIDPOutput is Apple as identity provider. It is AppleIDP as it is answered."""
 
     idp: IDPOutput
-    """What all types have."""
+    """The settings that all types share."""
     config: AppleConfigOutput
-    """What this type has."""
+    """The settings of this type."""
 
 
 class ApplicationType(OpenEnum):
@@ -656,7 +656,7 @@ class Authenticator(Model):
     details: Details
     """When and where it last changed."""
     type: SecondFactorType
-    """What it is."""
+    """Its type."""
     address: str
     """Where codes go: a phone number or an e-mail address."""
     is_verified: bool
@@ -714,7 +714,9 @@ class AzureADConfig(Model):
     client_secret: str | None = None
     """The client secret that the provider gave; it is never returned."""
     tenant: str | None = None
-    """Who may sign in: common, organizations, consumers, or the ID of one tenant; empty: common."""
+    """The accounts that may sign in: common, organizations, consumers, or the ID of one tenant; empty:
+    common.
+    """
     is_email_verified: bool | None = None
     """Take the address that the provider tells as verified, which it does not say."""
 
@@ -729,7 +731,9 @@ class AzureADConfigOutput(Model):
     scopes: list[str]
     """The scopes that are asked for; none: openid, profile, email."""
     tenant: str
-    """Who may sign in: common, organizations, consumers, or the ID of one tenant; empty: common."""
+    """The accounts that may sign in: common, organizations, consumers, or the ID of one tenant; empty:
+    common.
+    """
     is_email_verified: bool
     """Take the address that the provider tells as verified, which it does not say."""
 
@@ -739,9 +743,9 @@ class AzureADIDP(Model):
     """AzureADIDP is Microsoft Entra ID as identity provider."""
 
     idp: IDP
-    """What all types have."""
+    """The settings that all types share."""
     config: AzureADConfig
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -750,9 +754,9 @@ class AzureADIDPOutput(Model):
     """
 
     idp: IDPOutput
-    """What all types have."""
+    """The settings that all types share."""
     config: AzureADConfigOutput
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -857,7 +861,7 @@ class Checks(Model):
     """Checks are what a user proves. All but the first need the user to be known."""
 
     user: CheckUser | None = None
-    """Who the user is. Once known they stay."""
+    """The user, who stays the same once known."""
     password: CheckPassword | None = None
     """Their password."""
     totp: CheckTOTP | None = None
@@ -895,7 +899,7 @@ class ComplianceProblem(Model):
     key: str
     """Its stable name."""
     localized_message: str
-    """What it says, for people."""
+    """The text, for people."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -924,7 +928,8 @@ class Consent(Model):
     app_name: str
     """Its name."""
     roles: list[str]
-    """The roles that were handed over, each as role@object. What the user got since is not among them.
+    """The roles that were handed over, each as role@object. Roles that the user got since are not
+    among them.
     """
     creation_date: datetime
     """When the user said yes."""
@@ -949,7 +954,7 @@ class CreateAppReply(Model):
     details: Details
     """ID, sequence and date of the new application."""
     client_id: str
-    """What the application calls itself at the endpoints of OpenID Connect."""
+    """The client ID at the endpoints of OpenID Connect."""
     client_secret: str
     """The client secret, for SECRET, BASIC and POST only. It is never shown again."""
 
@@ -1481,7 +1486,7 @@ class DeliveryAttempt(Model):
     answer: str
     """The first 4 KiB of the answer."""
     error: str
-    """What went wrong, in words; empty when nothing did."""
+    """The error, in words; empty when there is none."""
 
 
 class DeliveryFieldName(OpenEnum):
@@ -1714,8 +1719,9 @@ class EventListDetails(Model):
     find no match among them while there are more.
     """
     position: int
-    """What to give as `after` next. Of a call that follows: the last event it looked at; of a search:
-    the newest one behind which nothing can appear any more, for who wants to follow from here.
+    """The value of `after` for the next call. Of a call that follows: the last event it looked at; of
+    a search: the newest one behind which nothing can appear any more, for who wants to follow from
+    here.
     """
     processed_sequence: int
     """The event of the instance with the greatest sequence, as of this call."""
@@ -1762,7 +1768,7 @@ class EventPayload(Model):
     created_at: datetime | None = None
     """When it happened."""
     user_id: str
-    """Who caused it."""
+    """The user who caused it."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -1809,8 +1815,8 @@ class EventTypesFilter(Model):
     """EventTypesFilter is met by the events of some types."""
 
     types: list[str]
-    """Types, or groups of them: user.human.* is every type below user.human. What no event is called
-    is met by none.
+    """Types, or groups of them: user.human.* is every type below user.human. An unknown type matches
+    no event.
     """
 
 
@@ -1943,7 +1949,7 @@ class Factors(Model):
     """Factors are what is proven in a session."""
 
     user: UserFactor | None = None
-    """Who the user is."""
+    """The user."""
     password: Factor | None = None
     """The password."""
     totp: Factor | None = None
@@ -1963,7 +1969,7 @@ class FeatureFlag(Model):
     enabled: bool
     """Whether the feature is on."""
     source: Source
-    """Who decided."""
+    """The context that decided."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -2012,7 +2018,7 @@ class GetApp(Model):
     state: EffectiveState
     """Whether it takes part: nobody can log in to an inactive one, and it gets no tokens."""
     client_id: str
-    """What it calls itself at the endpoints of OpenID Connect."""
+    """The client ID at the endpoints of OpenID Connect."""
     oidc: AppOIDCConfigOutput | None = None
     """A client of the OpenID provider."""
     api: APIConfigOutput | None = None
@@ -2064,7 +2070,7 @@ class GetAppleIDP(Model):
     state: EffectiveState
     """Whether it is active in the context."""
     type: ProviderType
-    """What it speaks."""
+    """The protocol."""
     idp: AppleIDPOutput
     """The provider."""
 
@@ -2088,7 +2094,7 @@ class GetAzureADIDP(Model):
     state: EffectiveState
     """Whether it is active in the context."""
     type: ProviderType
-    """What it speaks."""
+    """The protocol."""
     idp: AzureADIDPOutput
     """The provider."""
 
@@ -2114,7 +2120,7 @@ class GetDelivery(Model):
     execution: str
     """The ID of the execution that named the target."""
     event: DeliveredEvent
-    """What is delivered."""
+    """The event that is delivered."""
     state: DeliveryState
     """How far it got."""
     dead_reason: DeadReason
@@ -2141,7 +2147,7 @@ class GetDeliveryReply(Model):
     delivery: GetDelivery
     """The delivery with its details."""
     request: DeliveryRequest
-    """What is sent."""
+    """The message that is sent."""
     attempts: list[DeliveryAttempt]
     """The attempts, the first one first, those before a replay too."""
 
@@ -2161,7 +2167,7 @@ class GetDomain(Model):
     is_primary: bool
     """Whether it is the primary domain of its owner."""
     validation_token: str
-    """What the TXT record or the file has to hold; empty once the claim is proven."""
+    """The text that the TXT record or the file has to hold; empty once the claim is proven."""
     validation_location: str
     """Where the token is looked for: a URL, or the name of a TXT record; empty once the claim is
     proven.
@@ -2193,13 +2199,13 @@ class GetEvent(Model):
     sequence: int
     """Its place among all events; grows with each one."""
     type: str
-    """What happened, for example user.human.added."""
+    """The type, for example user.human.added."""
     aggregate_type: str
     """The kind of the object, for example user."""
     aggregate_id: str
     """The object's ID."""
     payload: dict[str, Any]
-    """What the event says: the payload of its type, which the event catalogue describes. Never a
+    """The content of the event: the payload of its type, which the event catalogue describes. Never a
     secret, a hash or a token.
     """
     creator: str
@@ -2237,7 +2243,7 @@ class GetGitHubESIDP(Model):
     state: EffectiveState
     """Whether it is active in the context."""
     type: ProviderType
-    """What it speaks."""
+    """The protocol."""
     idp: GitHubESIDPOutput
     """The provider."""
 
@@ -2261,7 +2267,7 @@ class GetGitHubIDP(Model):
     state: EffectiveState
     """Whether it is active in the context."""
     type: ProviderType
-    """What it speaks."""
+    """The protocol."""
     idp: GitHubIDPOutput
     """The provider."""
 
@@ -2285,7 +2291,7 @@ class GetGitLabIDP(Model):
     state: EffectiveState
     """Whether it is active in the context."""
     type: ProviderType
-    """What it speaks."""
+    """The protocol."""
     idp: GitLabIDPOutput
     """The provider."""
 
@@ -2309,7 +2315,7 @@ class GetGitLabSelfHostedIDP(Model):
     state: EffectiveState
     """Whether it is active in the context."""
     type: ProviderType
-    """What it speaks."""
+    """The protocol."""
     idp: GitLabSelfHostedIDPOutput
     """The provider."""
 
@@ -2333,7 +2339,7 @@ class GetGoogleIDP(Model):
     state: EffectiveState
     """Whether it is active in the context."""
     type: ProviderType
-    """What it speaks."""
+    """The protocol."""
     idp: GoogleIDPOutput
     """The provider."""
 
@@ -2375,9 +2381,9 @@ class GetIDP(Model):
     state: EffectiveState
     """Whether it is active in the context."""
     type: ProviderType
-    """What it speaks."""
+    """The protocol."""
     idp: IDPOutput
-    """What all of them have."""
+    """The settings that all types share."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -2391,9 +2397,9 @@ class GetIDPLink(Model):
     idp_id: str
     """The provider."""
     external_user_id: str
-    """Who the user is there."""
+    """The account there."""
     external_username: str
-    """What they are called there, as of the last login."""
+    """The name of the account there, as of the last login."""
     creation_date: datetime
     """When it was made."""
 
@@ -2489,7 +2495,7 @@ class GetMembershipReply(Model):
 @dataclass(kw_only=True, slots=True)
 class GetMessage(Model):
     """GetMessage is an e-mail or a text message to a user, with its details: sequence is that of its
-    last replay, 0 while there was none. What it says is not shown.
+    last replay, 0 while there was none. Its text is not shown.
     """
 
     details: Details
@@ -2541,7 +2547,7 @@ class GetOAuthIDP(Model):
     state: EffectiveState
     """Whether it is active in the context."""
     type: ProviderType
-    """What it speaks."""
+    """The protocol."""
     idp: OAuthIDPOutput
     """The provider."""
 
@@ -2565,7 +2571,7 @@ class GetOIDCIDP(Model):
     state: EffectiveState
     """Whether it is active in the context."""
     type: ProviderType
-    """What it speaks."""
+    """The protocol."""
     idp: OIDCIDPOutput
     """The provider."""
 
@@ -2687,7 +2693,7 @@ class GetRole(Model):
     project_id: str
     """The project it is a role of."""
     key: str
-    """What tokens and grants call it."""
+    """The key in tokens and grants."""
     display_name: str
     """Its name for people."""
     group: str
@@ -2713,7 +2719,7 @@ class GetSMSProvider(Model):
     state: EffectiveState
     """Whether it is active in the context."""
     state_policy: StatePolicy
-    """What the context says of that itself."""
+    """The setting of the context itself."""
     provider: SMSProviderOutput
     """The provider."""
     old_signing_key_until: datetime | None = None
@@ -2739,7 +2745,7 @@ class GetSMTPProvider(Model):
     state: EffectiveState
     """Whether it is active in the context."""
     state_policy: StatePolicy
-    """What the context says of that itself."""
+    """The setting of the context itself."""
     provider: SMTPProviderOutput
     """The provider."""
     old_signing_key_until: datetime | None = None
@@ -2761,7 +2767,7 @@ class GetService(Model):
     name: str
     """A name for people."""
     description: str
-    """What it does."""
+    """Its purpose, for people."""
     access_token_type: AccessTokenType
     """The kind of access tokens it gets."""
     has_secret: bool
@@ -2777,7 +2783,7 @@ class GetSession(Model):
     state: SessionState
     """Whether it counts."""
     creator: str
-    """Who made it."""
+    """The user who made it."""
     creation_date: datetime
     """When it was made."""
     expiration_date: datetime | None = None
@@ -2787,7 +2793,7 @@ class GetSession(Model):
     metadata: dict[str, bytes]
     """Data of the caller, by key."""
     factors: Factors
-    """What is proven; nothing but the user once it expired."""
+    """The factors that were proven; only the user once it expired."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -2994,9 +3000,9 @@ class GitHubESIDP(Model):
     """GitHubESIDP is a GitHub Enterprise Server as identity provider."""
 
     idp: IDP
-    """What all types have."""
+    """The settings that all types share."""
     config: GitHubESConfig
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -3006,9 +3012,9 @@ class GitHubESIDPOutput(Model):
     """
 
     idp: IDPOutput
-    """What all types have."""
+    """The settings that all types share."""
     config: GitHubESConfigOutput
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -3016,9 +3022,9 @@ class GitHubIDP(Model):
     """GitHubIDP is GitHub as identity provider."""
 
     idp: IDP
-    """What all types have."""
+    """The settings that all types share."""
     config: GitHubConfig
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -3026,9 +3032,9 @@ class GitHubIDPOutput(Model):
     """GitHubIDPOutput is GitHub as identity provider. It is GitHubIDP as it is answered."""
 
     idp: IDPOutput
-    """What all types have."""
+    """The settings that all types share."""
     config: GitHubConfigOutput
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -3058,9 +3064,9 @@ class GitLabIDP(Model):
     """GitLabIDP is GitLab as identity provider."""
 
     idp: IDP
-    """What all types have."""
+    """The settings that all types share."""
     config: GitLabConfig
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -3068,9 +3074,9 @@ class GitLabIDPOutput(Model):
     """GitLabIDPOutput is GitLab as identity provider. It is GitLabIDP as it is answered."""
 
     idp: IDPOutput
-    """What all types have."""
+    """The settings that all types share."""
     config: GitLabConfigOutput
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -3106,9 +3112,9 @@ class GitLabSelfHostedIDP(Model):
     """GitLabSelfHostedIDP is a GitLab of one's own as identity provider."""
 
     idp: IDP
-    """What all types have."""
+    """The settings that all types share."""
     config: GitLabSelfHostedConfig
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -3118,9 +3124,9 @@ class GitLabSelfHostedIDPOutput(Model):
     """
 
     idp: IDPOutput
-    """What all types have."""
+    """The settings that all types share."""
     config: GitLabSelfHostedConfigOutput
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -3150,9 +3156,9 @@ class GoogleIDP(Model):
     """GoogleIDP is Google as identity provider."""
 
     idp: IDP
-    """What all types have."""
+    """The settings that all types share."""
     config: GoogleConfig
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -3160,9 +3166,9 @@ class GoogleIDPOutput(Model):
     """GoogleIDPOutput is Google as identity provider. It is GoogleIDP as it is answered."""
 
     idp: IDPOutput
-    """What all types have."""
+    """The settings that all types share."""
     config: GoogleConfigOutput
-    """What this type has."""
+    """The settings of this type."""
 
 
 class GrantType(OpenEnum):
@@ -3254,9 +3260,9 @@ class IDP(Model):
     active, DEACTIVATE inactive. In an answer that of the context which asks.
     """
     options: Options | None = None
-    """What happens to the accounts of those who sign in with it."""
+    """How accounts of the provider become users."""
     description: str | None = None
-    """What people should know of it."""
+    """A description, for people."""
 
 
 class IDPFieldName(OpenEnum):
@@ -3286,11 +3292,11 @@ class IDPLink(Model):
     idp_id: str
     """The provider."""
     external_user_id: str
-    """Who the user is there: what the provider never gives to somebody else, such as the claim sub, or
+    """The ID of the account there, which the provider never gives to another one: the claim sub, or
     the number of a GitHub account.
     """
     external_username: str | None = None
-    """What they are called there, for people."""
+    """The name of the account there, for people."""
 
 
 class IDPLinkFieldName(OpenEnum):
@@ -3330,9 +3336,9 @@ class IDPOutput(Model):
     active, DEACTIVATE inactive. In an answer that of the context which asks.
     """
     options: Options | None = None
-    """What happens to the accounts of those who sign in with it."""
+    """How accounts of the provider become users."""
     description: str
-    """What people should know of it."""
+    """A description, for people."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -3398,8 +3404,8 @@ class IdpPatchOIDCConfig(Model):
 
 @dataclass(kw_only=True, slots=True)
 class Image(Model):
-    """Image is a picture to upload: PNG, JPEG or WebP. What is kept is drawn anew from it, scaled down
-    to what pages show.
+    """Image is a picture to upload: PNG, JPEG or WebP. The image is drawn anew from it, scaled down to
+    what pages show.
     """
 
     content: bytes | None = None
@@ -3415,9 +3421,9 @@ class ImportReport(Model):
     dry_run: bool
     """Whether nothing was changed because that was asked for."""
     outcomes: list[Outcome]
-    """What became of the lists, by organization."""
+    """The outcome of the lists, by organization."""
     not_carried: list[Lost]
-    """What was not carried over, and why; at most 1000 of them."""
+    """The items that were not carried over, with the reason; at most 1000."""
     total_not_carried: int
     """How many that are."""
     ignored: list[str]
@@ -3443,11 +3449,11 @@ class ImportRequest(Model):
     dry_run: bool | None = None
     """Whether nothing is changed; the answer says what would be."""
     on_conflict: str | None = None
-    """What happens to what is there already: refuse ends the import, skip leaves it as it is, update
-    changes it to what the file says. What is secret and not in the file stays.
+    """The rule for objects that exist already: refuse ends the import, skip leaves it as it is, update
+    changes it to what the file says. Secrets that are not in the file stay.
     """
     data_orgsv1: Any | None = None
-    """What was exported, as it is (an object of the shape TransferFile) or as a text."""
+    """The export, as it is (an object of the shape TransferFile) or as a text."""
     data_orgsv1_gcs: GCSObject | None = None
     data_orgsv1_s3: S3Object | None = None
     async_: bool | None = None
@@ -3588,14 +3594,14 @@ class IntentFactor(Model):
 
 @dataclass(kw_only=True, slots=True)
 class Introspection(Model):
-    """What an access token is (RFC 7662, section 2.2); more claims by its scopes."""
+    """The state and claims of an access token (RFC 7662, section 2.2); more claims by its scopes."""
 
     _wire: ClassVar[dict[str, str]] = {"client_id": "client_id", "token_type": "token_type"}
 
     active: bool
     """Whether it is good for the caller now."""
     scope: str | None = None
-    """What was granted."""
+    """The scopes that were granted."""
     client_id: str | None = None
     """Whom it was issued to."""
     username: str | None = None
@@ -3613,7 +3619,7 @@ class Introspection(Model):
     aud: list[str] | None = None
     """Whom it is for."""
     iss: str | None = None
-    """Who issued it."""
+    """The issuer."""
     jti: str | None = None
     """Its ID."""
 
@@ -3651,7 +3657,7 @@ class Key(Model):
     kty: str
     """The kind of key."""
     use: str
-    """What it is for."""
+    """The use of the key."""
     kid: str
     """Names the key in the header of a token."""
     alg: str
@@ -3723,7 +3729,7 @@ class ListAuthenticatorsReply(Model):
     """ListAuthenticatorsReply is the answer of ListAuthenticators."""
 
     details: ListDetails
-    """What part of the authenticators this is."""
+    """The position of this page in the list."""
     result: list[Authenticator]
     """The authenticators."""
 
@@ -3839,7 +3845,7 @@ class MachineKey(Model):
     P-256, P-384 or P-521, or Ed25519. Without it a pair is made.
     """
     type: MachineKeyType | None = None
-    """What pair to make."""
+    """The kind of key pair to make."""
 
 
 class MachineKeyFieldName(OpenEnum):
@@ -3996,7 +4002,7 @@ class MessageAttempt(Model):
     status: int
     """The status that the other side answered, of SMTP or HTTP; 0 when it did not or took it."""
     error: str
-    """What went wrong, in words; empty when nothing did."""
+    """The error, in words; empty when there is none."""
 
 
 class MessageDeadReason(OpenEnum):
@@ -4175,9 +4181,9 @@ class OAuthIDP(Model):
     """OAuthIDP is any OAuth 2.0 server that tells who the user is as identity provider."""
 
     idp: IDP
-    """What all types have."""
+    """The settings that all types share."""
     config: OAuthConfig
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -4187,9 +4193,9 @@ class OAuthIDPOutput(Model):
     """
 
     idp: IDPOutput
-    """What all types have."""
+    """The settings that all types share."""
     config: OAuthConfigOutput
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -4197,9 +4203,9 @@ class OIDCIDP(Model):
     """OIDCIDP is any OpenID provider as identity provider."""
 
     idp: IDP
-    """What all types have."""
+    """The settings that all types share."""
     config: IdpOIDCConfig
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -4207,9 +4213,9 @@ class OIDCIDPOutput(Model):
     """OIDCIDPOutput is any OpenID provider as identity provider. It is OIDCIDP as it is answered."""
 
     idp: IDPOutput
-    """What all types have."""
+    """The settings that all types share."""
     config: IdpOIDCConfigOutput
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -4433,7 +4439,7 @@ class Parent(Model):
 
 @dataclass(kw_only=True, slots=True)
 class Password(Model):
-    """Password is a new password of a human. What is asked of it says SetPassword.
+    """Password is a new password of a human. SetPassword says what it has to be.
 
     Exactly one of plain and hash is set.
     """
@@ -4448,8 +4454,8 @@ class Password(Model):
 
 @dataclass(kw_only=True, slots=True)
 class PasswordOutput(Model):
-    """PasswordOutput is a new password of a human. What is asked of it says SetPassword. It is
-    Password as it is answered.
+    """PasswordOutput is a new password of a human. SetPassword says what it has to be. It is Password
+    as it is answered.
     """
 
     change_required: bool
@@ -4525,9 +4531,9 @@ class PatchAppleIDP(Model):
     """PatchAppleIDP changes the fields that are present."""
 
     idp: PatchIDP | None = None
-    """What all types have."""
+    """The settings that all types share."""
     config: PatchAppleConfig | None = None
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -4559,9 +4565,9 @@ class PatchAzureADIDP(Model):
     """PatchAzureADIDP changes the fields that are present."""
 
     idp: PatchIDP | None = None
-    """What all types have."""
+    """The settings that all types share."""
     config: PatchAzureADConfig | None = None
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -4633,9 +4639,9 @@ class PatchGitHubESIDP(Model):
     """PatchGitHubESIDP changes the fields that are present."""
 
     idp: PatchIDP | None = None
-    """What all types have."""
+    """The settings that all types share."""
     config: PatchGitHubESConfig | None = None
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -4651,9 +4657,9 @@ class PatchGitHubIDP(Model):
     """PatchGitHubIDP changes the fields that are present."""
 
     idp: PatchIDP | None = None
-    """What all types have."""
+    """The settings that all types share."""
     config: PatchGitHubConfig | None = None
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -4681,9 +4687,9 @@ class PatchGitLabIDP(Model):
     """PatchGitLabIDP changes the fields that are present."""
 
     idp: PatchIDP | None = None
-    """What all types have."""
+    """The settings that all types share."""
     config: PatchGitLabConfig | None = None
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -4713,9 +4719,9 @@ class PatchGitLabSelfHostedIDP(Model):
     """PatchGitLabSelfHostedIDP changes the fields that are present."""
 
     idp: PatchIDP | None = None
-    """What all types have."""
+    """The settings that all types share."""
     config: PatchGitLabSelfHostedConfig | None = None
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -4743,9 +4749,9 @@ class PatchGoogleIDP(Model):
     """PatchGoogleIDP changes the fields that are present."""
 
     idp: PatchIDP | None = None
-    """What all types have."""
+    """The settings that all types share."""
     config: PatchGoogleConfig | None = None
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -4873,9 +4879,9 @@ class PatchOAuthIDP(Model):
     """PatchOAuthIDP changes the fields that are present."""
 
     idp: PatchIDP | None = None
-    """What all types have."""
+    """The settings that all types share."""
     config: PatchOAuthConfig | None = None
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -4891,9 +4897,9 @@ class PatchOIDCIDP(Model):
     """PatchOIDCIDP changes the fields that are present."""
 
     idp: PatchIDP | None = None
-    """What all types have."""
+    """The settings that all types share."""
     config: IdpPatchOIDCConfig | None = None
-    """What this type has."""
+    """The settings of this type."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -4941,7 +4947,7 @@ class PatchProfile(Model):
     nick_name: str | None = None
     """A new nick name."""
     display_name: str | None = None
-    """What to show; empty for the default. A default follows the names."""
+    """The display name; empty for the default, which follows the names."""
     preferred_language: str | None = None
     """A new language; empty for the default."""
     middle_name: str | None = None
@@ -5056,8 +5062,8 @@ class PatchSMSProviderReply(Model):
 
 @dataclass(kw_only=True, slots=True)
 class PatchSMTPConfig(Model):
-    """PatchSMTPConfig changes the fields that are present. Who changes the server or the token
-    endpoint gives the secrets again, too: otherwise they could have them sent to themselves.
+    """PatchSMTPConfig changes the fields that are present. A change of the server or of the token
+    endpoint has to give the secrets again: they would be sent to the new place otherwise.
     """
 
     host: str | None = None
@@ -5071,7 +5077,7 @@ class PatchSMTPConfig(Model):
     auth: AuthMechanism | None = None
     """Another mechanism."""
     oauth: PatchOAuthClient | None = None
-    """What changes of where XOAUTH2 gets its tokens."""
+    """Changes of the token endpoint of XOAUTH2."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -5125,7 +5131,7 @@ class PatchSession(Model):
     """PatchSession is what changes of a session."""
 
     checks: Checks | None = None
-    """What the user proves."""
+    """The factors the user proves."""
     metadata: dict[str, bytes] | None = None
     """Data of the caller, by key; setting no bytes deletes a key. Names have at least 1 characters.
     Names have at most 200 characters. Names match ^[^\\x00]*$.
@@ -5361,7 +5367,7 @@ class Profile(Model):
     nick_name: str | None = None
     """The nick name."""
     display_name: str | None = None
-    """What to show; by default the given and family name, or else the username."""
+    """The display name; by default the given and family name, or else the username."""
     preferred_language: str | None = None
     """The language to write to them in (BCP 47); empty for the default."""
     middle_name: str | None = None
@@ -5391,7 +5397,7 @@ class ProfileOutput(Model):
     nick_name: str
     """The nick name."""
     display_name: str
-    """What to show; by default the given and family name, or else the username."""
+    """The display name; by default the given and family name, or else the username."""
     preferred_language: str
     """The language to write to them in (BCP 47); empty for the default."""
     middle_name: str
@@ -5865,8 +5871,8 @@ class ResolvedBool(Model):
 
 @dataclass(kw_only=True, slots=True)
 class ResolvedBrandingSettings(Model):
-    """ResolvedBrandingSettings are the properties as they apply in a context. What nobody says comes
-    from the system.
+    """ResolvedBrandingSettings are the properties as they apply in a context. A property that no
+    context sets comes from the system.
     """
 
     logo_light: ResolvedImage
@@ -5968,7 +5974,7 @@ class ResolvedMessageTextSettings(Model):
     subject: ResolvedString
     """The subject."""
     preheader: ResolvedString
-    """What mail programs show beside the subject."""
+    """The preview that mail programs show beside the subject."""
     title: ResolvedString
     """The heading."""
     greeting: ResolvedString
@@ -6089,7 +6095,7 @@ class Role(Model):
     project_id: str
     """The project it is a role of."""
     key: str
-    """What tokens and grants call it; unique in the project and not changeable."""
+    """The key in tokens and grants; unique in the project and not changeable."""
     display_name: str | None = None
     """Its name for people."""
     group: str | None = None
@@ -6225,7 +6231,7 @@ class SMSProvider(Model):
     name: str
     """A name for people."""
     description: str | None = None
-    """What people should know of it."""
+    """A description, for people."""
     twilio: TwilioConfig | None = None
     """Twilio."""
     http: SMSEndpoint | None = None
@@ -6255,7 +6261,7 @@ class SMSProviderOutput(Model):
     name: str
     """A name for people."""
     description: str
-    """What people should know of it."""
+    """A description, for people."""
     twilio: TwilioConfigOutput | None = None
     """Twilio."""
     http: SMSEndpoint | None = None
@@ -6306,7 +6312,7 @@ class SMTPConfig(Model):
     tls: TLSMode | None = None
     """How the connection is encrypted."""
     user: str | None = None
-    """Who signs in to it; empty: nobody does."""
+    """The credentials for it; empty: none."""
     password: str | None = None
     """The password; it is never returned."""
     auth: AuthMechanism | None = None
@@ -6326,7 +6332,7 @@ class SMTPConfigOutput(Model):
     tls: TLSMode
     """How the connection is encrypted."""
     user: str
-    """Who signs in to it; empty: nobody does."""
+    """The credentials for it; empty: none."""
     auth: AuthMechanism
     """How to sign in. Without encryption that is by SCRAM or not at all."""
     oauth: OAuthClientOutput | None = None
@@ -6343,7 +6349,7 @@ class SMTPProvider(Model):
     name: str
     """A name for people."""
     description: str | None = None
-    """What people should know of it."""
+    """A description, for people."""
     sender_address: str
     """The address that e-mails are from."""
     sender_name: str | None = None
@@ -6379,7 +6385,7 @@ class SMTPProviderOutput(Model):
     name: str
     """A name for people."""
     description: str
-    """What people should know of it."""
+    """A description, for people."""
     sender_address: str
     """The address that e-mails are from."""
     sender_name: str
@@ -6430,7 +6436,7 @@ class SearchAppKeysReply(Model):
     """SearchAppKeysReply is the answer of SearchAppKeys."""
 
     details: ListDetails
-    """What part of the matches this is."""
+    """The position of this page in the list."""
     sorting_column: AppKeyFieldName
     """The column the result is sorted by."""
     result: list[GetAppKey]
@@ -6442,7 +6448,7 @@ class SearchAppsReply(Model):
     """SearchAppsReply is the answer of SearchApps."""
 
     details: ListDetails
-    """What part of the matches this is."""
+    """The position of this page in the list."""
     sorting_column: AppFieldName
     """The column the result is sorted by."""
     result: list[GetApp]
@@ -6454,7 +6460,7 @@ class SearchDeliveriesReply(Model):
     """SearchDeliveriesReply is the answer of SearchDeliveries."""
 
     details: ListDetails
-    """What part of the matches this is."""
+    """The position of this page in the list."""
     sorting_column: DeliveryFieldName
     """The column the result is sorted by."""
     result: list[GetDelivery]
@@ -6466,7 +6472,7 @@ class SearchDomainsReply(Model):
     """SearchDomainsReply is the answer of SearchDomains."""
 
     details: ListDetails
-    """What part of the matches this is."""
+    """The position of this page in the list."""
     sorting_column: DomainFieldName
     """The column the result is sorted by."""
     result: list[GetDomain]
@@ -6478,7 +6484,7 @@ class SearchEventsReply(Model):
     """SearchEventsReply is the answer of SearchEvents."""
 
     details: EventListDetails
-    """What part of the events this is."""
+    """The position of this page in the list."""
     result: list[GetEvent]
     """The events."""
 
@@ -6488,7 +6494,7 @@ class SearchExecutionsReply(Model):
     """SearchExecutionsReply is the answer of SearchExecutions."""
 
     details: ListDetails
-    """What part of the matches this is."""
+    """The position of this page in the list."""
     result: list[GetExecution]
     """The matches."""
 
@@ -6498,7 +6504,7 @@ class SearchIDPLinksReply(Model):
     """SearchIDPLinksReply is the answer of SearchIDPLinks."""
 
     details: ListDetails
-    """What part of the matches this is."""
+    """The position of this page in the list."""
     sorting_column: IDPLinkFieldName
     """The column the result is sorted by."""
     result: list[GetIDPLink]
@@ -6522,7 +6528,7 @@ class SearchInstancesReply(Model):
     """SearchInstancesReply is the answer of SearchInstances."""
 
     details: ListDetails
-    """What part of the matches this is."""
+    """The position of this page in the list."""
     sorting_column: InstanceFieldName
     """The column the result is sorted by."""
     result: list[GetInstance]
@@ -6534,7 +6540,7 @@ class SearchMachineKeysReply(Model):
     """SearchMachineKeysReply is the answer of SearchMachineKeys."""
 
     details: ListDetails
-    """What part of the matches this is."""
+    """The position of this page in the list."""
     sorting_column: MachineKeyFieldName
     """The column the result is sorted by."""
     result: list[GetMachineKey]
@@ -6546,7 +6552,7 @@ class SearchMembershipsReply(Model):
     """SearchMembershipsReply is the answer of SearchMemberships."""
 
     details: ListDetails
-    """What part of the matches this is."""
+    """The position of this page in the list."""
     sorting_column: MembershipFieldName
     """The column the result is sorted by."""
     result: list[GetMembership]
@@ -6558,7 +6564,7 @@ class SearchMessagesReply(Model):
     """SearchMessagesReply is the answer of SearchMessages."""
 
     details: ListDetails
-    """What part of the matches this is."""
+    """The position of this page in the list."""
     sorting_column: MessageFieldName
     """The column the result is sorted by."""
     result: list[GetMessage]
@@ -6570,7 +6576,7 @@ class SearchOrganizationsReply(Model):
     """SearchOrganizationsReply is the answer of SearchOrganizations."""
 
     details: ListDetails
-    """What part of the matches this is."""
+    """The position of this page in the list."""
     sorting_column: OrganizationFieldName
     """The column the result is sorted by."""
     result: list[GetOrganization]
@@ -6582,7 +6588,7 @@ class SearchPersonalAccessTokensReply(Model):
     """SearchPersonalAccessTokensReply is the answer of SearchPersonalAccessTokens."""
 
     details: ListDetails
-    """What part of the matches this is."""
+    """The position of this page in the list."""
     sorting_column: PersonalAccessTokenFieldName
     """The column the result is sorted by."""
     result: list[GetPersonalAccessToken]
@@ -6594,7 +6600,7 @@ class SearchProjectGrantsReply(Model):
     """SearchProjectGrantsReply is the answer of SearchProjectGrants."""
 
     details: ListDetails
-    """What part of the matches this is."""
+    """The position of this page in the list."""
     sorting_column: ProjectGrantFieldName
     """The column the result is sorted by."""
     result: list[GetProjectGrant]
@@ -6606,7 +6612,7 @@ class SearchProjectsReply(Model):
     """SearchProjectsReply is the answer of SearchProjects."""
 
     details: ListDetails
-    """What part of the matches this is."""
+    """The position of this page in the list."""
     sorting_column: ProjectFieldName
     """The column the result is sorted by."""
     result: list[GetProject]
@@ -6618,7 +6624,7 @@ class SearchRolesReply(Model):
     """SearchRolesReply is the answer of SearchRoles."""
 
     details: ListDetails
-    """What part of the matches this is."""
+    """The position of this page in the list."""
     sorting_column: RoleFieldName
     """The column the result is sorted by."""
     result: list[GetRole]
@@ -6654,7 +6660,7 @@ class SearchSessionsReply(Model):
     """SearchSessionsReply is the answer of SearchSessions."""
 
     details: ListDetails
-    """What part of the matches this is."""
+    """The position of this page in the list."""
     sorting_column: SessionFieldName
     """The column the result is sorted by."""
     result: list[GetSession]
@@ -6666,7 +6672,7 @@ class SearchTargetsReply(Model):
     """SearchTargetsReply is the answer of SearchTargets."""
 
     details: ListDetails
-    """What part of the matches this is."""
+    """The position of this page in the list."""
     sorting_column: TargetFieldName
     """The column the result is sorted by."""
     result: list[GetTarget]
@@ -6678,7 +6684,7 @@ class SearchUserGrantsReply(Model):
     """SearchUserGrantsReply is the answer of SearchUserGrants."""
 
     details: ListDetails
-    """What part of the matches this is."""
+    """The position of this page in the list."""
     sorting_column: UserGrantFieldName
     """The column the result is sorted by."""
     result: list[GetUserGrant]
@@ -6690,7 +6696,7 @@ class SearchUserMetadataReply(Model):
     """SearchUserMetadataReply is the answer of SearchUserMetadata."""
 
     details: ListDetails
-    """What part of the matches this is."""
+    """The position of this page in the list."""
     sorting_column: UserMetadataFieldName
     """The column the result is sorted by."""
     result: list[GetUserMetadata]
@@ -6702,7 +6708,7 @@ class SearchUserSchemasReply(Model):
     """SearchUserSchemasReply is the answer of SearchUserSchemas."""
 
     details: ListDetails
-    """What part of the matches this is."""
+    """The position of this page in the list."""
     sorting_column: UserSchemaFieldName
     """The column the result is sorted by."""
     result: list[GetUserSchema]
@@ -6714,7 +6720,7 @@ class SearchUsersReply(Model):
     """SearchUsersReply is the answer of SearchUsers."""
 
     details: ListDetails
-    """What part of the matches this is."""
+    """The position of this page in the list."""
     sorting_column: UserFieldName
     """The column the result is sorted by."""
     result: list[GetUser]
@@ -6754,7 +6760,7 @@ class Service(Model):
     name: str
     """A name for people."""
     description: str | None = None
-    """What it does."""
+    """Its purpose, for people."""
     access_token_type: AccessTokenType | None = None
     """The kind of access tokens it gets."""
 
@@ -6766,7 +6772,7 @@ class ServiceOutput(Model):
     name: str
     """A name for people."""
     description: str
-    """What it does."""
+    """Its purpose, for people."""
     access_token_type: AccessTokenType
     """The kind of access tokens it gets."""
 
@@ -6776,7 +6782,7 @@ class Session(Model):
     """Session is a session to be made."""
 
     checks: Checks | None = None
-    """What the user proves."""
+    """The factors the user proves."""
     metadata: dict[str, bytes] | None = None
     """Data of the caller, by key; setting no bytes deletes a key. Names have at least 1 characters.
     Names have at most 200 characters. Names match ^[^\\x00]*$.
@@ -7030,7 +7036,7 @@ class SetMessageTextSettings(Model):
     subject: str | None = None
     """The subject."""
     preheader: str | None = None
-    """What mail programs show beside the subject."""
+    """The preview that mail programs show beside the subject."""
     title: str | None = None
     """The heading."""
     greeting: str | None = None
@@ -7184,9 +7190,9 @@ class Summary(Model):
     time: datetime | None = None
     """When what is in the file was so."""
     carried: list[Carried]
-    """What is in the file."""
+    """The kinds in the file."""
     behind: list[Behind]
-    """What is not, and why."""
+    """The kinds that are not, with the reason."""
 
 
 class TLSMode(OpenEnum):
@@ -7425,16 +7431,16 @@ class TokenReply(Model):
     refresh_token: str | None = None
     """Gets the next tokens."""
     id_token: str | None = None
-    """Who the user is."""
+    """The ID token."""
     scope: str | None = None
-    """What was granted."""
+    """The scopes that were granted."""
     issued_token_type: str | None = None
-    """What an exchange issued."""
+    """The type of the token that an exchange issued."""
 
 
 @dataclass(kw_only=True, slots=True)
 class TokenRequest(Model):
-    """What a client asks of the token endpoint; what is needed depends on grant_type."""
+    """A request to the token endpoint; grant_type decides which parameters it needs."""
 
     _wire: ClassVar[dict[str, str]] = {
       "grant_type": "grant_type",
@@ -7459,7 +7465,7 @@ class TokenRequest(Model):
     redirect_uri: str | None = None
     """Exactly the one of the authorization request."""
     code_verifier: str | None = None
-    """What the code challenge was made of."""
+    """The text that the code challenge is the hash of."""
     refresh_token: str | None = None
     """The last refresh token."""
     scope: str | None = None
@@ -7469,13 +7475,13 @@ class TokenRequest(Model):
     subject_token: str | None = None
     """Whom the new token is about (RFC 8693)."""
     subject_token_type: str | None = None
-    """What the subject token is."""
+    """The type of the subject token."""
     actor_token: str | None = None
-    """Who acts."""
+    """The token of the actor."""
     actor_token_type: str | None = None
-    """What the actor token is."""
+    """The type of the actor token."""
     requested_token_type: str | None = None
-    """What to issue; an access token by default."""
+    """The type of token to issue; an access token by default."""
     audience: list[str] | None = None
     """Whom the new token is for; may be repeated."""
     resource: list[str] | None = None
@@ -7549,8 +7555,8 @@ class TransferAuthenticator(Model):
 
 @dataclass(kw_only=True, slots=True)
 class TransferDomain(Model):
-    """TransferDomain is a domain of an organization. What it proved it has proven: whoever imports
-    vouches for that.
+    """TransferDomain is a domain of an organization. A proven one stays proven: the importer vouches
+    for it.
     """
 
     id: str
@@ -7566,7 +7572,7 @@ class TransferDomain(Model):
     validation_type: ValidationType
     """How it is proven."""
     validation_token: str
-    """What proves it."""
+    """The proof."""
     creation_date: datetime | None = None
     """When it was made; now when it is left out."""
 
@@ -7585,7 +7591,7 @@ class TransferFile(Model):
     domains: list[TransferDomain]
     """Their domains."""
     settings: list[TransferSetting]
-    """What they set."""
+    """The settings."""
     setting_images: list[TransferSettingImage]
     """The pictures of their branding."""
     idps: list[TransferIDP]
@@ -7613,9 +7619,9 @@ class TransferFile(Model):
     user_grants: list[TransferUserGrant]
     """The roles of users in projects."""
     memberships: list[TransferMembership]
-    """Who manages organizations, projects and grants of projects."""
+    """Memberships of organizations, projects and grants of projects."""
     summary: Summary | None = None
-    """What was exported and what was not; imports ignore it."""
+    """The kinds that were exported and those that were not; imports ignore it."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -7633,7 +7639,7 @@ class TransferIDP(Model):
     state_policy: StatePolicy
     """Whether it is active."""
     options: Options | None = None
-    """What it may do."""
+    """The rules for accounts of the provider."""
     client_id: str
     """The ID of the client there."""
     client_secret: bytes | None = None
@@ -7651,7 +7657,7 @@ class TransferIDP(Model):
     user_endpoint: str
     """The endpoint that tells of users."""
     id_attribute: str
-    """What names a user there."""
+    """The attribute that identifies a user there."""
     tenant: str
     """The tenant."""
     is_email_verified: bool
@@ -7665,7 +7671,7 @@ class TransferIDP(Model):
     creation_date: datetime | None = None
     """When it was made; now when it is left out."""
     description: str
-    """What it is for."""
+    """A description, for people."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -7681,9 +7687,9 @@ class TransferIDPLink(Model):
     idp_id: str
     """The provider: one of the organization, or one that is above it where this is imported."""
     external_user_id: str
-    """Who they are there."""
+    """The account there."""
     external_username: str
-    """What they are called there."""
+    """The name of the account there."""
     creation_date: datetime | None = None
     """When it was made; now when it is left out."""
 
@@ -7703,7 +7709,7 @@ class TransferMembership(Model):
     user_id: str
     """The user."""
     level: MembershipLevel
-    """What it is on."""
+    """The level of the object it is on."""
     object_id: str
     """The ID of that."""
     roles: list[str]
@@ -7719,7 +7725,7 @@ class TransferOperation(Model):
     id: str
     """The ID."""
     type: OperationType
-    """What it is."""
+    """Its type."""
     state: OperationState
     """How far it is."""
     items: int
@@ -7737,11 +7743,11 @@ class TransferOperation(Model):
     expiration_date: datetime | None = None
     """When it and its result are forgotten."""
     report: ImportReport | None = None
-    """What an import came to, when it succeeded or would have."""
+    """The result of an import that succeeded, or of a dry run."""
     summary: Summary | None = None
-    """What an export came to, when it succeeded."""
+    """The result of an export that succeeded."""
     error: OperationError | None = None
-    """What went wrong, when it failed."""
+    """The error, when it failed."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -7813,9 +7819,9 @@ class TransferRole(Model):
     key: str
     """The key, unique in the project."""
     display_name: str
-    """What to show."""
+    """The display name."""
     group: str
-    """What it belongs to."""
+    """The group it is shown in."""
     creation_date: datetime | None = None
     """When it was made; now when it is left out."""
 
@@ -7833,7 +7839,7 @@ class TransferSMSProvider(Model):
     name: str
     """The name."""
     description: str
-    """What it is for."""
+    """A description, for people."""
     state_policy: StatePolicy
     """Whether it is active."""
     sid: str
@@ -7847,7 +7853,7 @@ class TransferSMSProvider(Model):
     endpoint: str
     """Where messages are posted to."""
     signing_key: bytes | None = None
-    """What these are signed with, when secrets were asked for. At most 4000 bytes."""
+    """The signing key of these, when secrets were asked for. At most 4000 bytes."""
     creation_date: datetime | None = None
     """When it was made; now when it is left out."""
 
@@ -7865,7 +7871,7 @@ class TransferSMTPProvider(Model):
     name: str
     """The name."""
     description: str
-    """What it is for."""
+    """A description, for people."""
     state_policy: StatePolicy
     """Whether it is active."""
     sender_address: str
@@ -7895,7 +7901,7 @@ class TransferSMTPProvider(Model):
     endpoint: str
     """Where messages are posted to."""
     signing_key: bytes | None = None
-    """What these are signed with, when secrets were asked for. At most 4000 bytes."""
+    """The signing key of these, when secrets were asked for. At most 4000 bytes."""
     creation_date: datetime | None = None
     """When it was made; now when it is left out."""
 
@@ -8097,7 +8103,7 @@ class UserAgent(Model):
     ip: str | None = None
     """Its address."""
     description: str | None = None
-    """What it is, for people."""
+    """A description, for people."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -8109,7 +8115,7 @@ class UserAgentOutput(Model):
     ip: str
     """Its address."""
     description: str
-    """What it is, for people."""
+    """A description, for people."""
 
 
 @dataclass(kw_only=True, slots=True)

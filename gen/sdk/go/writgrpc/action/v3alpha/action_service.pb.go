@@ -481,7 +481,7 @@ func (x *SearchTargetsRequest) GetFilters() []*TargetSearchFilter {
 // SearchTargetsResponse is the response of SearchTargets.
 type SearchTargetsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details *v3alpha.ListDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The column the result is sorted by.
 	SortingColumn TargetFieldName `protobuf:"varint,2,opt,name=sorting_column,json=sortingColumn,proto3,enum=writ.action.v3alpha.TargetFieldName" json:"sorting_column,omitempty"`
@@ -547,7 +547,7 @@ type RotateSigningKeyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The target's ID.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What becomes of the old key.
+	// How long the old key stays valid.
 	Rotation      *SigningKeyRotation `protobuf:"bytes,2,opt,name=rotation,proto3" json:"rotation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -703,7 +703,7 @@ type TestTargetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The target's ID.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What the sample is of.
+	// The condition the sample is of.
 	Condition     *Condition `protobuf:"bytes,2,opt,name=condition,proto3" json:"condition,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1086,7 +1086,7 @@ func (x *SearchExecutionsRequest) GetFilters() []*ExecutionSearchFilter {
 // SearchExecutionsResponse is the response of SearchExecutions.
 type SearchExecutionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details *v3alpha.ListDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The matches.
 	Result        []*GetExecution `protobuf:"bytes,2,rep,name=result,proto3" json:"result,omitempty"`

@@ -214,7 +214,7 @@ type GetDelivery struct {
 	Target string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
 	// The ID of the execution that named the target.
 	Execution string `protobuf:"bytes,3,opt,name=execution,proto3" json:"execution,omitempty"`
-	// What is delivered.
+	// The event that is delivered.
 	Event *DeliveredEvent `protobuf:"bytes,4,opt,name=event,proto3" json:"event,omitempty"`
 	// How far it got.
 	State DeliveryState `protobuf:"varint,5,opt,name=state,proto3,enum=writ.action.v3alpha.DeliveryState" json:"state,omitempty"`
@@ -477,7 +477,7 @@ type DeliveryAttempt struct {
 	Status uint32 `protobuf:"varint,4,opt,name=status,proto3" json:"status,omitempty"`
 	// The first 4 KiB of the answer.
 	Answer string `protobuf:"bytes,5,opt,name=answer,proto3" json:"answer,omitempty"`
-	// What went wrong, in words; empty when nothing did.
+	// The error, in words; empty when there is none.
 	Error         string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -37,7 +37,7 @@ const (
 // events of one object in their order; those of other objects do not wait for them.
 type ServiceDeliveriesClient interface {
 	// Searches the deliveries of the instance. The filters of the list combine with AND;
-	// an empty list finds all. What is delivered or dead is kept for as long as the
+	// an empty list finds all. Deliveries that ended are kept for as long as the
 	// operator set.
 	SearchDeliveries(ctx context.Context, in *SearchDeliveriesRequest, opts ...grpc.CallOption) (*SearchDeliveriesResponse, error)
 	// Reads one delivery, with the request as it was sent and what came of each attempt.
@@ -111,7 +111,7 @@ func (c *serviceDeliveriesClient) ReplayDeliveries(ctx context.Context, in *Repl
 // events of one object in their order; those of other objects do not wait for them.
 type ServiceDeliveriesServer interface {
 	// Searches the deliveries of the instance. The filters of the list combine with AND;
-	// an empty list finds all. What is delivered or dead is kept for as long as the
+	// an empty list finds all. Deliveries that ended are kept for as long as the
 	// operator set.
 	SearchDeliveries(context.Context, *SearchDeliveriesRequest) (*SearchDeliveriesResponse, error)
 	// Reads one delivery, with the request as it was sent and what came of each attempt.

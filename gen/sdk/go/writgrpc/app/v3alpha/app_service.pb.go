@@ -456,7 +456,7 @@ type App struct {
 	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	// Its name, unique in the project, whatever its case.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// What it is.
+	// Its type.
 	//
 	// Types that are valid to be assigned to Config:
 	//
@@ -662,11 +662,11 @@ type OIDCConfig struct {
 	RedirectUris []string `protobuf:"bytes,1,rep,name=redirect_uris,json=redirectUris,proto3" json:"redirect_uris,omitempty"`
 	// Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectUris []string `protobuf:"bytes,2,rep,name=post_logout_redirect_uris,json=postLogoutRedirectUris,proto3" json:"post_logout_redirect_uris,omitempty"`
-	// What the authorization endpoint may answer; CODE when omitted.
+	// The response types that the authorization endpoint accepts; CODE when omitted.
 	ResponseTypes []ResponseType `protobuf:"varint,3,rep,packed,name=response_types,json=responseTypes,proto3,enum=writ.app.v3alpha.ResponseType" json:"response_types,omitempty"`
-	// What the token endpoint accepts; AUTHORIZATION_CODE when omitted.
+	// The grant types that the token endpoint accepts; AUTHORIZATION_CODE when omitted.
 	GrantTypes []GrantType `protobuf:"varint,4,rep,packed,name=grant_types,json=grantTypes,proto3,enum=writ.app.v3alpha.GrantType" json:"grant_types,omitempty"`
-	// What kind of program it is; WEB when omitted.
+	// The kind of program; WEB when omitted.
 	ApplicationType ApplicationType `protobuf:"varint,5,opt,name=application_type,json=applicationType,proto3,enum=writ.app.v3alpha.ApplicationType" json:"application_type,omitempty"`
 	// How the application authenticates. One that begins to use a secret gets it by
 	// RegenerateSecret; one that ceases to loses it;
@@ -697,7 +697,7 @@ type OIDCConfig struct {
 	// as RFC 9068 has it: for resource servers that refuse what they do not know, as
 	// Spring Security does.
 	PlainJwtType bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3" json:"plain_jwt_type,omitempty"`
-	// What ID tokens, and access tokens in the form JWT, are signed with
+	// The algorithm that signs ID tokens, and access tokens in the form JWT
 	// (OpenID Connect Dynamic Client Registration); that of the instance when omitted.
 	// When no application of the instance asked for the algorithm before, its key is
 	// published first: until ten minutes later, or eleven, the instance's signs.
@@ -892,11 +892,11 @@ type PatchOIDCConfig struct {
 	RedirectUris *RedirectURIs `protobuf:"bytes,1,opt,name=redirect_uris,json=redirectUris,proto3" json:"redirect_uris,omitempty"`
 	// Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectUris *RedirectURIs `protobuf:"bytes,2,opt,name=post_logout_redirect_uris,json=postLogoutRedirectUris,proto3" json:"post_logout_redirect_uris,omitempty"`
-	// What the authorization endpoint may answer.
+	// The response types that the authorization endpoint accepts.
 	ResponseTypes *ResponseTypes `protobuf:"bytes,3,opt,name=response_types,json=responseTypes,proto3" json:"response_types,omitempty"`
-	// What the token endpoint accepts.
+	// The grant types that the token endpoint accepts.
 	GrantTypes *GrantTypes `protobuf:"bytes,4,opt,name=grant_types,json=grantTypes,proto3" json:"grant_types,omitempty"`
-	// What kind of program it is.
+	// The kind of program.
 	ApplicationType *ApplicationType `protobuf:"varint,5,opt,name=application_type,json=applicationType,proto3,enum=writ.app.v3alpha.ApplicationType,oneof" json:"application_type,omitempty"`
 	// How the application authenticates. One that begins to use a secret gets it by
 	// RegenerateSecret; one that ceases to loses it.
@@ -925,7 +925,7 @@ type PatchOIDCConfig struct {
 	// Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt
 	// as RFC 9068 has it.
 	PlainJwtType *bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3,oneof" json:"plain_jwt_type,omitempty"`
-	// What ID tokens, and access tokens in the form JWT, are signed with; UNSPECIFIED
+	// The algorithm that signs ID tokens, and access tokens in the form JWT; UNSPECIFIED
 	// is that of the instance. A key that is new to the instance is published first: until
 	// ten minutes later, or eleven, the instance's signs.
 	IdTokenSignedResponseAlg *v3alpha.SignatureAlgorithm `protobuf:"varint,17,opt,name=id_token_signed_response_alg,json=idTokenSignedResponseAlg,proto3,enum=writ.object.v3alpha.SignatureAlgorithm,oneof" json:"id_token_signed_response_alg,omitempty"`
@@ -1393,9 +1393,9 @@ type GetApp struct {
 	// Whether it takes part: nobody can log in to an inactive one, and it gets no
 	// tokens.
 	State v3alpha.EffectiveState `protobuf:"varint,4,opt,name=state,proto3,enum=writ.object.v3alpha.EffectiveState" json:"state,omitempty"`
-	// What it calls itself at the endpoints of OpenID Connect.
+	// The client ID at the endpoints of OpenID Connect.
 	ClientId string `protobuf:"bytes,5,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
-	// What it is.
+	// Its type.
 	//
 	// Types that are valid to be assigned to Config:
 	//
@@ -1566,7 +1566,7 @@ type ComplianceProblem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its stable name.
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// What it says, for people.
+	// The text, for people.
 	LocalizedMessage string `protobuf:"bytes,2,opt,name=localized_message,json=localizedMessage,proto3" json:"localized_message,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -2034,7 +2034,7 @@ type CreateAppResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID, sequence and date of the new application.
 	Details *v3alpha.Details `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
-	// What the application calls itself at the endpoints of OpenID Connect.
+	// The client ID at the endpoints of OpenID Connect.
 	ClientId string `protobuf:"bytes,2,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
 	// The client secret, for SECRET, BASIC and POST only. It is never shown again.
 	ClientSecret  string `protobuf:"bytes,3,opt,name=client_secret,json=clientSecret,proto3" json:"client_secret,omitempty"`
@@ -2454,7 +2454,7 @@ func (x *SearchAppsRequest) GetFilters() []*AppSearchFilter {
 // SearchAppsResponse is the response of SearchApps.
 type SearchAppsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details *v3alpha.ListDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The column the result is sorted by.
 	SortingColumn AppFieldName `protobuf:"varint,2,opt,name=sorting_column,json=sortingColumn,proto3,enum=writ.app.v3alpha.AppFieldName" json:"sorting_column,omitempty"`
@@ -2898,7 +2898,7 @@ type RegenerateSecretRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID of the application.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What becomes of the old secret.
+	// How long the old secret stays valid.
 	Rotation      *SecretRotation `protobuf:"bytes,2,opt,name=rotation,proto3" json:"rotation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3292,7 +3292,7 @@ func (x *SearchAppKeysRequest) GetFilters() []*AppKeySearchFilter {
 // SearchAppKeysResponse is the response of SearchAppKeys.
 type SearchAppKeysResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details *v3alpha.ListDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The column the result is sorted by.
 	SortingColumn AppKeyFieldName `protobuf:"varint,2,opt,name=sorting_column,json=sortingColumn,proto3,enum=writ.app.v3alpha.AppKeyFieldName" json:"sorting_column,omitempty"`

@@ -393,7 +393,7 @@ type Authenticator struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When and where it last changed.
 	Details *v3alpha.Details `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
-	// What it is.
+	// Its type.
 	Type SecondFactorType `protobuf:"varint,2,opt,name=type,proto3,enum=writ.authenticator.v3alpha.SecondFactorType" json:"type,omitempty"`
 	// Where codes go: a phone number or an e-mail address.
 	Address string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
@@ -514,7 +514,7 @@ type AddTOTPResponse struct {
 	Details *v3alpha.Details `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The ID of the authenticator.
 	TotpId string `protobuf:"bytes,2,opt,name=totp_id,json=totpId,proto3" json:"totp_id,omitempty"`
-	// What the app reads as a QR code: an otpauth URI with the secret. It is shown
+	// The text of the QR code: an otpauth URI with the secret. It is shown
 	// once.
 	Uri string `protobuf:"bytes,3,opt,name=uri,proto3" json:"uri,omitempty"`
 	// The secret in Base32, to type it in. It is shown once.
@@ -1510,7 +1510,7 @@ func (x *ListAuthenticatorsRequest) GetQuery() *v3alpha.ListQuery {
 // ListAuthenticatorsResponse is the response of ListAuthenticators.
 type ListAuthenticatorsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What part of the authenticators this is.
+	// The position of this page in the list.
 	Details *v3alpha.ListDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The authenticators.
 	Result        []*Authenticator `protobuf:"bytes,2,rep,name=result,proto3" json:"result,omitempty"`

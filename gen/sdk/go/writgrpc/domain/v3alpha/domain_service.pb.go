@@ -254,7 +254,7 @@ type GetDomain struct {
 	IsVerified bool `protobuf:"varint,4,opt,name=is_verified,json=isVerified,proto3" json:"is_verified,omitempty"`
 	// Whether it is the primary domain of its owner.
 	IsPrimary bool `protobuf:"varint,5,opt,name=is_primary,json=isPrimary,proto3" json:"is_primary,omitempty"`
-	// What the TXT record or the file has to hold; empty once the claim is proven.
+	// The text that the TXT record or the file has to hold; empty once the claim is proven.
 	ValidationToken string `protobuf:"bytes,6,opt,name=validation_token,json=validationToken,proto3" json:"validation_token,omitempty"`
 	// Where the token is looked for: a URL, or the name of a TXT record; empty once
 	// the claim is proven.
@@ -925,7 +925,7 @@ func (x *SearchDomainsRequest) GetFilters() []*DomainSearchFilter {
 // SearchDomainsResponse is the response of SearchDomains.
 type SearchDomainsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details *v3alpha.ListDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The column the result is sorted by.
 	SortingColumn DomainFieldName `protobuf:"varint,2,opt,name=sorting_column,json=sortingColumn,proto3,enum=writ.domain.v3alpha.DomainFieldName" json:"sorting_column,omitempty"`

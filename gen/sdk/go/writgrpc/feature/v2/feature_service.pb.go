@@ -84,7 +84,7 @@ type FeatureFlag struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether the feature is on.
 	Enabled bool `protobuf:"varint,1,opt,name=enabled,proto3" json:"enabled,omitempty"`
-	// Who decided.
+	// The context that decided.
 	Source        Source `protobuf:"varint,2,opt,name=source,proto3,enum=writ.feature.v2.Source" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

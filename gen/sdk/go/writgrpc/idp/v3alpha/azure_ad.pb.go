@@ -25,9 +25,9 @@ const (
 // AzureADIDP is Microsoft Entra ID as identity provider.
 type AzureADIDP struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What all types have.
+	// The settings that all types share.
 	Idp *IDP `protobuf:"bytes,1,opt,name=idp,proto3" json:"idp,omitempty"`
-	// What this type has.
+	// The settings of this type.
 	Config        *AzureADConfig `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -86,7 +86,7 @@ type AzureADConfig struct {
 	Scopes []string `protobuf:"bytes,2,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// The client secret that the provider gave; it is never returned.
 	ClientSecret *string `protobuf:"bytes,3,opt,name=client_secret,json=clientSecret,proto3,oneof" json:"client_secret,omitempty"`
-	// Who may sign in: common, organizations, consumers, or the ID of one tenant; empty: common.
+	// The accounts that may sign in: common, organizations, consumers, or the ID of one tenant; empty: common.
 	Tenant string `protobuf:"bytes,4,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// Take the address that the provider tells as verified, which it does not say.
 	IsEmailVerified bool `protobuf:"varint,5,opt,name=is_email_verified,json=isEmailVerified,proto3" json:"is_email_verified,omitempty"`
@@ -162,9 +162,9 @@ func (x *AzureADConfig) GetIsEmailVerified() bool {
 // PatchAzureADIDP changes the fields that are present.
 type PatchAzureADIDP struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What all types have.
+	// The settings that all types share.
 	Idp *PatchIDP `protobuf:"bytes,1,opt,name=idp,proto3,oneof" json:"idp,omitempty"`
-	// What this type has.
+	// The settings of this type.
 	Config        *PatchAzureADConfig `protobuf:"bytes,2,opt,name=config,proto3,oneof" json:"config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -306,7 +306,7 @@ type GetAzureADIDP struct {
 	Parent *v3alpha.Parent `protobuf:"bytes,2,opt,name=parent,proto3,oneof" json:"parent,omitempty"`
 	// Whether it is active in the context.
 	State v3alpha.EffectiveState `protobuf:"varint,3,opt,name=state,proto3,enum=writ.object.v3alpha.EffectiveState" json:"state,omitempty"`
-	// What it speaks.
+	// The protocol.
 	Type ProviderType `protobuf:"varint,4,opt,name=type,proto3,enum=writ.idp.v3alpha.ProviderType" json:"type,omitempty"`
 	// The provider.
 	Idp           *AzureADIDP `protobuf:"bytes,5,opt,name=idp,proto3" json:"idp,omitempty"`
@@ -485,7 +485,7 @@ type PatchAzureADIDPRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The provider's ID.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What to change.
+	// The changes.
 	Idp           *PatchAzureADIDP `protobuf:"bytes,2,opt,name=idp,proto3" json:"idp,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

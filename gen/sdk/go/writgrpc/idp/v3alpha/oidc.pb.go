@@ -25,9 +25,9 @@ const (
 // OIDCIDP is any OpenID provider as identity provider.
 type OIDCIDP struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What all types have.
+	// The settings that all types share.
 	Idp *IDP `protobuf:"bytes,1,opt,name=idp,proto3" json:"idp,omitempty"`
-	// What this type has.
+	// The settings of this type.
 	Config        *OIDCConfig `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -162,9 +162,9 @@ func (x *OIDCConfig) GetIsIdTokenMapping() bool {
 // PatchOIDCIDP changes the fields that are present.
 type PatchOIDCIDP struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What all types have.
+	// The settings that all types share.
 	Idp *PatchIDP `protobuf:"bytes,1,opt,name=idp,proto3,oneof" json:"idp,omitempty"`
-	// What this type has.
+	// The settings of this type.
 	Config        *PatchOIDCConfig `protobuf:"bytes,2,opt,name=config,proto3,oneof" json:"config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -306,7 +306,7 @@ type GetOIDCIDP struct {
 	Parent *v3alpha.Parent `protobuf:"bytes,2,opt,name=parent,proto3,oneof" json:"parent,omitempty"`
 	// Whether it is active in the context.
 	State v3alpha.EffectiveState `protobuf:"varint,3,opt,name=state,proto3,enum=writ.object.v3alpha.EffectiveState" json:"state,omitempty"`
-	// What it speaks.
+	// The protocol.
 	Type ProviderType `protobuf:"varint,4,opt,name=type,proto3,enum=writ.idp.v3alpha.ProviderType" json:"type,omitempty"`
 	// The provider.
 	Idp           *OIDCIDP `protobuf:"bytes,5,opt,name=idp,proto3" json:"idp,omitempty"`
@@ -485,7 +485,7 @@ type PatchOIDCIDPRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The provider's ID.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What to change.
+	// The changes.
 	Idp           *PatchOIDCIDP `protobuf:"bytes,2,opt,name=idp,proto3" json:"idp,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -31,7 +31,7 @@ const (
 // ServiceUserIDPLinks manages which accounts at identity providers sign users in. Users link
 // their own on the login pages, where they prove that both are theirs.
 type ServiceUserIDPLinksClient interface {
-	// Links an account at an identity provider to a human user. Whoever signs in with it is
+	// Links an account at an identity provider to a human user. Signing in with it signs in
 	// that user from then on, so users cannot link their own here. An account is linked to one
 	// user at most; the provider is one that is defined where the user is, or above.
 	AddIDPLink(ctx context.Context, in *AddIDPLinkRequest, opts ...grpc.CallOption) (*AddIDPLinkResponse, error)
@@ -87,7 +87,7 @@ func (c *serviceUserIDPLinksClient) SearchIDPLinks(ctx context.Context, in *Sear
 // ServiceUserIDPLinks manages which accounts at identity providers sign users in. Users link
 // their own on the login pages, where they prove that both are theirs.
 type ServiceUserIDPLinksServer interface {
-	// Links an account at an identity provider to a human user. Whoever signs in with it is
+	// Links an account at an identity provider to a human user. Signing in with it signs in
 	// that user from then on, so users cannot link their own here. An account is linked to one
 	// user at most; the provider is one that is defined where the user is, or above.
 	AddIDPLink(context.Context, *AddIDPLinkRequest) (*AddIDPLinkResponse, error)

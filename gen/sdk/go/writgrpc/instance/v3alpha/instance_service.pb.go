@@ -1076,7 +1076,7 @@ func (x *SearchInstancesRequest) GetFilters() []*InstanceSearchFilter {
 // SearchInstancesResponse is the response of SearchInstances.
 type SearchInstancesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details *v3alpha.ListDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The column the result is sorted by.
 	SortingColumn InstanceFieldName `protobuf:"varint,2,opt,name=sorting_column,json=sortingColumn,proto3,enum=writ.instance.v3alpha.InstanceFieldName" json:"sorting_column,omitempty"`

@@ -241,7 +241,7 @@ func (MessageFieldName) EnumDescriptor() ([]byte, []int) {
 }
 
 // GetMessage is an e-mail or a text message to a user, with its details: sequence is that of
-// its last replay, 0 while there was none. What it says is not shown.
+// its last replay, 0 while there was none. Its text is not shown.
 type GetMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When it last changed, and the organization of the user.
@@ -391,7 +391,7 @@ type MessageAttempt struct {
 	Provider string `protobuf:"bytes,4,opt,name=provider,proto3" json:"provider,omitempty"`
 	// The status that the other side answered, of SMTP or HTTP; 0 when it did not or took it.
 	Status uint32 `protobuf:"varint,5,opt,name=status,proto3" json:"status,omitempty"`
-	// What went wrong, in words; empty when nothing did.
+	// The error, in words; empty when there is none.
 	Error         string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

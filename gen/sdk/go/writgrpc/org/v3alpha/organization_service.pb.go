@@ -847,7 +847,7 @@ func (x *SearchOrganizationsRequest) GetFilters() []*OrganizationSearchFilter {
 // SearchOrganizationsResponse is the response of SearchOrganizations.
 type SearchOrganizationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details *v3alpha.ListDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The column the result is sorted by.
 	SortingColumn OrganizationFieldName `protobuf:"varint,2,opt,name=sorting_column,json=sortingColumn,proto3,enum=writ.org.v3alpha.OrganizationFieldName" json:"sorting_column,omitempty"`

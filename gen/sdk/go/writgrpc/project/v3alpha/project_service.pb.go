@@ -924,7 +924,7 @@ func (x *SearchProjectsRequest) GetFilters() []*ProjectSearchFilter {
 // SearchProjectsResponse is the response of SearchProjects.
 type SearchProjectsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details *v3alpha.ListDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The column the result is sorted by.
 	SortingColumn ProjectFieldName `protobuf:"varint,2,opt,name=sorting_column,json=sortingColumn,proto3,enum=writ.project.v3alpha.ProjectFieldName" json:"sorting_column,omitempty"`

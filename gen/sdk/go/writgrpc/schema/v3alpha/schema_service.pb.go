@@ -997,7 +997,7 @@ func (x *SearchUserSchemasRequest) GetFilters() []*UserSchemaSearchFilter {
 // SearchUserSchemasResponse is the response of SearchUserSchemas.
 type SearchUserSchemasResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details *v3alpha.ListDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The column the result is sorted by.
 	SortingColumn UserSchemaFieldName `protobuf:"varint,2,opt,name=sorting_column,json=sortingColumn,proto3,enum=writ.schema.v3alpha.UserSchemaFieldName" json:"sorting_column,omitempty"`

@@ -140,7 +140,7 @@ func (SessionFieldName) EnumDescriptor() ([]byte, []int) {
 // Session is a session to be made.
 type Session struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the user proves.
+	// The factors the user proves.
 	Checks *Checks `protobuf:"bytes,1,opt,name=checks,proto3" json:"checks,omitempty"`
 	// Data of the caller, by key; setting no bytes deletes a key.
 	Metadata map[string][]byte `protobuf:"bytes,2,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -222,7 +222,7 @@ func (x *Session) GetLifetime() *durationpb.Duration {
 // PatchSession is what changes of a session.
 type PatchSession struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the user proves.
+	// The factors the user proves.
 	Checks *Checks `protobuf:"bytes,1,opt,name=checks,proto3" json:"checks,omitempty"`
 	// Data of the caller, by key; setting no bytes deletes a key.
 	Metadata map[string][]byte `protobuf:"bytes,2,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -305,7 +305,7 @@ func (x *PatchSession) GetLifetime() *durationpb.Duration {
 // Checks are what a user proves. All but the first need the user to be known.
 type Checks struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who the user is. Once known they stay.
+	// The user, who stays the same once known.
 	User *CheckUser `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
 	// Their password.
 	Password *CheckPassword `protobuf:"bytes,2,opt,name=password,proto3" json:"password,omitempty"`
@@ -781,7 +781,7 @@ type UserAgent struct {
 	FingerprintId string `protobuf:"bytes,1,opt,name=fingerprint_id,json=fingerprintId,proto3" json:"fingerprint_id,omitempty"`
 	// Its address.
 	Ip string `protobuf:"bytes,2,opt,name=ip,proto3" json:"ip,omitempty"`
-	// What it is, for people.
+	// A description, for people.
 	Description   string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -845,7 +845,7 @@ type GetSession struct {
 	Details *v3alpha.Details `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// Whether it counts.
 	State SessionState `protobuf:"varint,2,opt,name=state,proto3,enum=writ.session.v3alpha.SessionState" json:"state,omitempty"`
-	// Who made it.
+	// The user who made it.
 	Creator string `protobuf:"bytes,3,opt,name=creator,proto3" json:"creator,omitempty"`
 	// When it was made.
 	CreationDate *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=creation_date,json=creationDate,proto3" json:"creation_date,omitempty"`
@@ -855,7 +855,7 @@ type GetSession struct {
 	UserAgent *UserAgent `protobuf:"bytes,6,opt,name=user_agent,json=userAgent,proto3" json:"user_agent,omitempty"`
 	// Data of the caller, by key.
 	Metadata map[string][]byte `protobuf:"bytes,7,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// What is proven; nothing but the user once it expired.
+	// The factors that were proven; only the user once it expired.
 	Factors       *Factors `protobuf:"bytes,8,opt,name=factors,proto3" json:"factors,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -950,7 +950,7 @@ func (x *GetSession) GetFactors() *Factors {
 // Factors are what is proven in a session.
 type Factors struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who the user is.
+	// The user.
 	User *UserFactor `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
 	// The password.
 	Password *Factor `protobuf:"bytes,2,opt,name=password,proto3" json:"password,omitempty"`
@@ -1491,7 +1491,7 @@ type PatchSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID of the session.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What changes.
+	// The changes.
 	Session       *PatchSession `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1865,7 +1865,7 @@ func (x *SearchSessionsRequest) GetFilters() []*SessionSearchFilter {
 // SearchSessionsResponse is the response of SearchSessions.
 type SearchSessionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details *v3alpha.ListDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The column the result is sorted by.
 	SortingColumn SessionFieldName `protobuf:"varint,2,opt,name=sorting_column,json=sortingColumn,proto3,enum=writ.session.v3alpha.SessionFieldName" json:"sorting_column,omitempty"`

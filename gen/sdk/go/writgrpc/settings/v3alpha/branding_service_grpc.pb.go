@@ -5,8 +5,8 @@
 // source: writ/settings/v3alpha/branding_service.proto
 
 // Package writ.settings.v3alpha holds what instances and organizations say about how
-// they look and what they write (document 1, "Settings"). What a context does not say
-// itself it inherits from the one above, property by property.
+// they look and what they write (document 1, "Settings"). A property that a context
+// does not set it inherits from the one above, property by property.
 
 package settingsv3alpha
 

@@ -77,9 +77,9 @@ type SMSProvider struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A name for people.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What people should know of it.
+	// A description, for people.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
-	// Who carries the messages on.
+	// The transport of the messages.
 	//
 	// Types that are valid to be assigned to ProviderType:
 	//
@@ -184,7 +184,7 @@ type TwilioConfig struct {
 	Sid string `protobuf:"bytes,1,opt,name=sid,proto3" json:"sid,omitempty"`
 	// Its token; it is never returned.
 	Token *string `protobuf:"bytes,2,opt,name=token,proto3,oneof" json:"token,omitempty"`
-	// Who messages are from. Exactly one of both.
+	// The sender of messages. Exactly one of both.
 	//
 	// Types that are valid to be assigned to Sender:
 	//
@@ -394,7 +394,7 @@ type PatchSMSProvider struct {
 	Name *string `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// A new description.
 	Description *string `protobuf:"bytes,2,opt,name=description,proto3,oneof" json:"description,omitempty"`
-	// What changes of who carries the messages on; that stays of its type.
+	// Changes of the transport, whose type stays.
 	//
 	// Types that are valid to be assigned to ProviderType:
 	//
@@ -508,7 +508,7 @@ type PatchTwilioConfig struct {
 	Sid *string `protobuf:"bytes,1,opt,name=sid,proto3,oneof" json:"sid,omitempty"`
 	// Another token.
 	Token *string `protobuf:"bytes,2,opt,name=token,proto3,oneof" json:"token,omitempty"`
-	// Who messages are from.
+	// The sender of messages.
 	//
 	// Types that are valid to be assigned to Sender:
 	//
@@ -662,7 +662,7 @@ type GetSMSProvider struct {
 	Parent *v3alpha.Parent `protobuf:"bytes,2,opt,name=parent,proto3,oneof" json:"parent,omitempty"`
 	// Whether it is active in the context.
 	State v3alpha.EffectiveState `protobuf:"varint,3,opt,name=state,proto3,enum=writ.object.v3alpha.EffectiveState" json:"state,omitempty"`
-	// What the context says of that itself.
+	// The setting of the context itself.
 	StatePolicy v3alpha.StatePolicy `protobuf:"varint,4,opt,name=state_policy,json=statePolicy,proto3,enum=writ.object.v3alpha.StatePolicy" json:"state_policy,omitempty"`
 	// The provider.
 	Provider *SMSProvider `protobuf:"bytes,5,opt,name=provider,proto3" json:"provider,omitempty"`

@@ -50,7 +50,7 @@ type ServiceSMSProvidersClient interface {
 	PatchSMSProvider(ctx context.Context, in *PatchSMSProviderRequest, opts ...grpc.CallOption) (*PatchSMSProviderResponse, error)
 	// Reads a provider.
 	GetSMSProvider(ctx context.Context, in *GetSMSProviderRequest, opts ...grpc.CallOption) (*GetSMSProviderResponse, error)
-	// Deletes a provider, where it is defined. What waits to be sent goes through another one.
+	// Deletes a provider, where it is defined. Messages that wait go through another one.
 	DeleteSMSProvider(ctx context.Context, in *DeleteSMSProviderRequest, opts ...grpc.CallOption) (*DeleteSMSProviderResponse, error)
 	// Searches providers: those of the context, those that it inherits, and those of contexts
 	// below it that the caller may read. The filters of the list combine with AND.
@@ -184,7 +184,7 @@ type ServiceSMSProvidersServer interface {
 	PatchSMSProvider(context.Context, *PatchSMSProviderRequest) (*PatchSMSProviderResponse, error)
 	// Reads a provider.
 	GetSMSProvider(context.Context, *GetSMSProviderRequest) (*GetSMSProviderResponse, error)
-	// Deletes a provider, where it is defined. What waits to be sent goes through another one.
+	// Deletes a provider, where it is defined. Messages that wait go through another one.
 	DeleteSMSProvider(context.Context, *DeleteSMSProviderRequest) (*DeleteSMSProviderResponse, error)
 	// Searches providers: those of the context, those that it inherits, and those of contexts
 	// below it that the caller may read. The filters of the list combine with AND.

@@ -199,7 +199,7 @@ type SMTPProvider struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A name for people.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What people should know of it.
+	// A description, for people.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	// The address that e-mails are from.
 	SenderAddress string `protobuf:"bytes,3,opt,name=sender_address,json=senderAddress,proto3" json:"sender_address,omitempty"`
@@ -207,7 +207,7 @@ type SMTPProvider struct {
 	SenderName string `protobuf:"bytes,4,opt,name=sender_name,json=senderName,proto3" json:"sender_name,omitempty"`
 	// The address that answers go to; empty: the sender's.
 	ReplyToAddress string `protobuf:"bytes,5,opt,name=reply_to_address,json=replyToAddress,proto3" json:"reply_to_address,omitempty"`
-	// Who carries the e-mails on.
+	// The transport of the e-mails.
 	//
 	// Types that are valid to be assigned to ProviderType:
 	//
@@ -334,7 +334,7 @@ type SMTPConfig struct {
 	Host string `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
 	// How the connection is encrypted.
 	Tls TLSMode `protobuf:"varint,2,opt,name=tls,proto3,enum=writ.smtp.v3alpha.TLSMode" json:"tls,omitempty"`
-	// Who signs in to it; empty: nobody does.
+	// The credentials for it; empty: none.
 	User string `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
 	// The password; it is never returned.
 	Password *string `protobuf:"bytes,4,opt,name=password,proto3,oneof" json:"password,omitempty"`
@@ -543,13 +543,13 @@ func (x *HTTPConfig) GetEndpoint() string {
 // each attempt.
 type EMail struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who it is to.
+	// The recipient.
 	Recipient string `protobuf:"bytes,1,opt,name=recipient,proto3" json:"recipient,omitempty"`
-	// Who it is from.
+	// The sender.
 	SenderAddress string `protobuf:"bytes,2,opt,name=sender_address,json=senderAddress,proto3" json:"sender_address,omitempty"`
 	// The name of that.
 	SenderName string `protobuf:"bytes,3,opt,name=sender_name,json=senderName,proto3" json:"sender_name,omitempty"`
-	// Who answers go to; empty: to the sender.
+	// The address for replies; empty: the sender.
 	ReplyToAddress string `protobuf:"bytes,4,opt,name=reply_to_address,json=replyToAddress,proto3" json:"reply_to_address,omitempty"`
 	// The subject.
 	Subject string `protobuf:"bytes,5,opt,name=subject,proto3" json:"subject,omitempty"`
@@ -654,7 +654,7 @@ type PatchSMTPProvider struct {
 	SenderName *string `protobuf:"bytes,4,opt,name=sender_name,json=senderName,proto3,oneof" json:"sender_name,omitempty"`
 	// A new address for answers; empty: the sender's.
 	ReplyToAddress *string `protobuf:"bytes,5,opt,name=reply_to_address,json=replyToAddress,proto3,oneof" json:"reply_to_address,omitempty"`
-	// What changes of who carries the e-mails on; that stays of its type.
+	// Changes of the transport, whose type stays.
 	//
 	// Types that are valid to be assigned to ProviderType:
 	//
@@ -782,8 +782,8 @@ func (*PatchSMTPProvider_Smtp) isPatchSMTPProvider_ProviderType() {}
 
 func (*PatchSMTPProvider_Http) isPatchSMTPProvider_ProviderType() {}
 
-// PatchSMTPConfig changes the fields that are present. Who changes the server or the token
-// endpoint gives the secrets again, too: otherwise they could have them sent to themselves.
+// PatchSMTPConfig changes the fields that are present. A change of the server or of the
+// token endpoint has to give the secrets again: they would be sent to the new place otherwise.
 type PatchSMTPConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Another server.
@@ -796,7 +796,7 @@ type PatchSMTPConfig struct {
 	Password *string `protobuf:"bytes,4,opt,name=password,proto3,oneof" json:"password,omitempty"`
 	// Another mechanism.
 	Auth *AuthMechanism `protobuf:"varint,5,opt,name=auth,proto3,enum=writ.smtp.v3alpha.AuthMechanism,oneof" json:"auth,omitempty"`
-	// What changes of where XOAUTH2 gets its tokens.
+	// Changes of the token endpoint of XOAUTH2.
 	Oauth         *PatchOAuthClient `protobuf:"bytes,6,opt,name=oauth,proto3,oneof" json:"oauth,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1003,7 +1003,7 @@ type GetSMTPProvider struct {
 	Parent *v3alpha.Parent `protobuf:"bytes,2,opt,name=parent,proto3,oneof" json:"parent,omitempty"`
 	// Whether it is active in the context.
 	State v3alpha.EffectiveState `protobuf:"varint,3,opt,name=state,proto3,enum=writ.object.v3alpha.EffectiveState" json:"state,omitempty"`
-	// What the context says of that itself.
+	// The setting of the context itself.
 	StatePolicy v3alpha.StatePolicy `protobuf:"varint,4,opt,name=state_policy,json=statePolicy,proto3,enum=writ.object.v3alpha.StatePolicy" json:"state_policy,omitempty"`
 	// The provider.
 	Provider *SMTPProvider `protobuf:"bytes,5,opt,name=provider,proto3" json:"provider,omitempty"`

@@ -141,7 +141,7 @@ type PatchSMTPProviderRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID of the provider.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What to change.
+	// The changes.
 	Provider      *PatchSMTPProvider `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -747,7 +747,7 @@ type TestSMTPProviderRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID of the provider.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What to send.
+	// The message to send.
 	Test          *SMTPTest `protobuf:"bytes,2,opt,name=test,proto3" json:"test,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -921,7 +921,7 @@ type RotateSMTPProviderSigningKeyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID of the provider.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What becomes of the old key.
+	// How long the old key stays valid.
 	Rotation      *SMTPSigningKeyRotation `protobuf:"bytes,2,opt,name=rotation,proto3" json:"rotation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

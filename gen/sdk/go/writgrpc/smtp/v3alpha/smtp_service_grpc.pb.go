@@ -50,7 +50,7 @@ type ServiceSMTPProvidersClient interface {
 	PatchSMTPProvider(ctx context.Context, in *PatchSMTPProviderRequest, opts ...grpc.CallOption) (*PatchSMTPProviderResponse, error)
 	// Reads a provider.
 	GetSMTPProvider(ctx context.Context, in *GetSMTPProviderRequest, opts ...grpc.CallOption) (*GetSMTPProviderResponse, error)
-	// Deletes a provider, where it is defined. What waits to be sent goes through another one.
+	// Deletes a provider, where it is defined. Messages that wait go through another one.
 	DeleteSMTPProvider(ctx context.Context, in *DeleteSMTPProviderRequest, opts ...grpc.CallOption) (*DeleteSMTPProviderResponse, error)
 	// Searches providers: those of the context, those that it inherits, and those of contexts
 	// below it that the caller may read. The filters of the list combine with AND.
@@ -184,7 +184,7 @@ type ServiceSMTPProvidersServer interface {
 	PatchSMTPProvider(context.Context, *PatchSMTPProviderRequest) (*PatchSMTPProviderResponse, error)
 	// Reads a provider.
 	GetSMTPProvider(context.Context, *GetSMTPProviderRequest) (*GetSMTPProviderResponse, error)
-	// Deletes a provider, where it is defined. What waits to be sent goes through another one.
+	// Deletes a provider, where it is defined. Messages that wait go through another one.
 	DeleteSMTPProvider(context.Context, *DeleteSMTPProviderRequest) (*DeleteSMTPProviderResponse, error)
 	// Searches providers: those of the context, those that it inherits, and those of contexts
 	// below it that the caller may read. The filters of the list combine with AND.

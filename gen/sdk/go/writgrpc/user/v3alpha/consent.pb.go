@@ -30,8 +30,8 @@ type Consent struct {
 	AppId string `protobuf:"bytes,1,opt,name=app_id,json=appId,proto3" json:"app_id,omitempty"`
 	// Its name.
 	AppName string `protobuf:"bytes,2,opt,name=app_name,json=appName,proto3" json:"app_name,omitempty"`
-	// The roles that were handed over, each as role@object. What the user got since is not among
-	// them.
+	// The roles that were handed over, each as role@object. Roles that the user got since are
+	// not among them.
 	Roles []string `protobuf:"bytes,3,rep,name=roles,proto3" json:"roles,omitempty"`
 	// When the user said yes.
 	CreationDate  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=creation_date,json=creationDate,proto3" json:"creation_date,omitempty"`

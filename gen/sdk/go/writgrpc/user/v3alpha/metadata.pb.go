@@ -546,7 +546,7 @@ func (x *SearchUserMetadataRequest) GetFilters() []*UserMetadataSearchFilter {
 // SearchUserMetadataResponse is the response of SearchUserMetadata.
 type SearchUserMetadataResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details *v3alpha.ListDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The column the result is sorted by.
 	SortingColumn UserMetadataFieldName `protobuf:"varint,2,opt,name=sorting_column,json=sortingColumn,proto3,enum=writ.user.v3alpha.UserMetadataFieldName" json:"sorting_column,omitempty"`

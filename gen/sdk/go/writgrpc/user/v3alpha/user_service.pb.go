@@ -491,7 +491,7 @@ func (x *SearchUsersRequest) GetFilters() []*UserSearchFilter {
 // SearchUsersResponse is the response of SearchUsers.
 type SearchUsersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What part of the matches this is.
+	// The position of this page in the list.
 	Details *v3alpha.ListDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The column the result is sorted by.
 	SortingColumn UserFieldName `protobuf:"varint,2,opt,name=sorting_column,json=sortingColumn,proto3,enum=writ.user.v3alpha.UserFieldName" json:"sorting_column,omitempty"`

@@ -679,8 +679,8 @@ class DeliveriesService:
     ) -> Search[SearchDeliveriesReply, GetDelivery]:
         """Searches the deliveries of the instance.
 
-        The filters of the list combine with AND; an empty list finds all. What is delivered or dead
-        is kept for as long as the operator set.
+        The filters of the list combine with AND; an empty list finds all. Deliveries that ended are
+        kept for as long as the operator set.
 
         Needs the permission action.delivery.read. Answers only where the feature
         multitenancy_resources_api is on.
@@ -3306,7 +3306,7 @@ class UserIDPLinksService:
     def add_idp_link(self, user_id: str, idp_link: IDPLink, **call: Unpack[CallOptions]) -> AddIDPLinkReply:
         """Links an account at an identity provider to a human user.
 
-        Whoever signs in with it is that user from then on, so users cannot link their own here. An
+        Signing in with it signs in that user from then on, so users cannot link their own here. An
         account is linked to one user at most; the provider is one that is defined where the user
         is, or above.
 
@@ -3825,8 +3825,8 @@ class MembershipsService:
 
 
 class MessagesService:
-    """Shows what became of e-mails and text messages to users, and sends them again. What they say,
-    and the codes in them, are never shown.
+    """Shows what became of e-mails and text messages to users, and sends them again. Their texts, and
+    the codes in them, are never shown.
 
     A message is tried until the provider of the user's organization takes it, in ever longer
     intervals, while the code in it is valid. It may arrive twice; the Message-ID of an e-mail and
@@ -3848,8 +3848,8 @@ class MessagesService:
     ) -> Search[SearchMessagesReply, GetMessage]:
         """Searches the messages to users that the caller may see.
 
-        The filters of the list combine with AND; an empty list finds all. What is sent or dead is
-        kept for as long as the operator set for deliveries.
+        The filters of the list combine with AND; an empty list finds all. Messages that were sent
+        or are dead are kept for as long as the operator set for deliveries.
 
         Needs the permission message.read where the object is. Answers only where the feature
         multitenancy_resources_api is on.
@@ -5050,7 +5050,7 @@ class SMSProvidersService:
     ) -> DeleteSMSProviderReply:
         """Deletes a provider, where it is defined.
 
-        What waits to be sent goes through another one.
+        Messages that wait go through another one.
 
         Needs the permission sms.delete where the object is. Answers only where the feature
         multitenancy_resources_api is on.
@@ -5364,7 +5364,7 @@ class SMTPProvidersService:
     ) -> DeleteSMTPProviderReply:
         """Deletes a provider, where it is defined.
 
-        What waits to be sent goes through another one.
+        Messages that wait go through another one.
 
         Needs the permission smtp.delete where the object is. Answers only where the feature
         multitenancy_resources_api is on.
@@ -6150,10 +6150,10 @@ class AdministrationService:
     def import_data(self, request: ImportRequest, **call: Unpack[CallOptions]) -> ImportReport:
         """Imports organizations.
 
-        All of it or nothing: whatever fails, nothing is left. What a reference in the file does not
-        find is not carried over, and said so. An organization that has no primary domain then gets
-        the one that it would have had if it had been created. It takes the files of export, and
-        those of others that have the same operation ("orgs").
+        All of it or nothing: a failure leaves nothing. What a reference in the file does not find
+        is not carried over, and said so. An organization that has no primary domain then gets the
+        one that it would have had if it had been created. It takes the files of export, and those
+        of others that have the same operation ("orgs").
         """
         return self._core.call(
             ImportReport,
@@ -6194,7 +6194,7 @@ class AdministrationService:
     def cancel_operation(self, id: str, **call: Unpack[CallOptions]) -> TransferOperation:
         """Cancels an export or import that runs by itself.
 
-        It leaves nothing. What has ended stays as it is.
+        It leaves nothing. An operation that has ended stays as it is.
         """
         return self._core.call(
             TransferOperation,
@@ -6207,8 +6207,8 @@ class AdministrationService:
     def get_operation_result(self, id: str, **call: Unpack[CallOptions]) -> TransferFile:
         """Returns what an operation exported.
 
-        The file, once the operation succeeded. What broke off goes on with the header Range (RFC
-        9110, section 14.2).
+        The file, once the operation succeeded. An interrupted download goes on with the header
+        Range (RFC 9110, section 14.2).
         """
         return self._core.call(
             TransferFile,
@@ -6227,7 +6227,7 @@ class OAuthService:
         self._core = core
 
     def get_configuration(self, **call: Unpack[CallOptions]) -> ProviderMetadata:
-        """What the OpenID provider can do, and where.
+        """The capabilities and endpoints of the OpenID provider.
 
         OpenID Connect Discovery 1.0. Each domain of an instance is an issuer of its own name.
         """
