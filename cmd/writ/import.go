@@ -102,7 +102,7 @@ administrator.`,
 	}
 	on.add(cmd.Flags())
 	cmd.Flags().BoolVar(&request.DryRun, "dry-run", false, "report what would happen and change nothing")
-	cmd.Flags().StringVar(&request.OnConflict, "on-conflict", "refuse", "what to do about what is there already: refuse, skip or update")
+	cmd.Flags().StringVar(&request.OnConflict, "on-conflict", "refuse", "rule for objects that exist already: refuse, skip or update")
 	cmd.Flags().StringVar(&keys.Identity, "identity", "", "decrypt with the identities of age in this file")
 	cmd.Flags().StringVar(&from.Format, "from", "", "what the file was exported from: "+strings.Join(foreign.Formats(), ", "))
 	cmd.Flags().StringVar(&from.OrgID, "org", "", "with --from: ID of the organization that users go into")

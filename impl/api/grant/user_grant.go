@@ -74,7 +74,7 @@ func (s *Service) ownWord(ctx context.Context, tx db.DBTX, row *db.UserGrant, fi
 	}
 	service, err := s.queries.IsServiceUser(ctx, tx, db.IsServiceUserParams{InstanceID: row.InstanceID, ID: row.UserID})
 	if err == nil && service {
-		err = fault.New(fault.PermissionDenied, "SERVICE_USER_OF_ORG", "who administers the granted organization gives its service users roles").On(field)
+		err = fault.New(fault.PermissionDenied, "SERVICE_USER_OF_ORG", "only administrators of the granted organization give roles to its service users").On(field)
 	}
 	return err
 }

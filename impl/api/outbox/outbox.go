@@ -77,7 +77,7 @@ func (s *Service) ReplayMessage(ctx context.Context, req *messagev3.ReplayMessag
 		case row.State != messagev3.MessageState_MESSAGE_STATE_DEAD:
 			return fault.New(fault.FailedPrecondition, "MESSAGE_NOT_DEAD", "the message %q is not given up", row.ID)
 		case row.ExpirationDate != nil && !now.Before(*row.ExpirationDate), string(row.Payload) == "{}":
-			return fault.New(fault.FailedPrecondition, "MESSAGE_EXPIRED", "what the message %q says is not true any more", row.ID)
+			return fault.New(fault.FailedPrecondition, "MESSAGE_EXPIRED", "the code or link in the message %q has expired", row.ID)
 		}
 		if err := message.Carried(ctx, tx, &s.Env, message.Kind(row.Kind), row.InstanceID, row.OrgID); err != nil {
 			return err

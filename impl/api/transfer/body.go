@@ -57,7 +57,7 @@ func (s *Service) receive(w http.ResponseWriter, r *http.Request, tenant string)
 }
 
 func tooLarge(limit int64) error {
-	return fault.New(fault.TooLarge, "REQUEST_TOO_LARGE", "what is imported at once may have %d bytes", limit)
+	return fault.New(fault.TooLarge, "REQUEST_TOO_LARGE", "an import may have %d bytes at most", limit)
 }
 
 func (u *upload) fill(w http.ResponseWriter, r *http.Request, limit int64) error {

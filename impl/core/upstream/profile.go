@@ -27,7 +27,7 @@ func (c *Client) ask(ctx context.Context, p *Provider, address string, tokens *o
 		return problem(Refused, "the endpoint of users answers %d", answer.Status)
 	}
 	if err := json.Unmarshal(answer.Body, into); err != nil {
-		return problem(Invalid, "what the endpoint of users answers is not the JSON that was expected")
+		return problem(Invalid, "the answer of the userinfo endpoint is not the JSON that was expected")
 	}
 	return nil
 }

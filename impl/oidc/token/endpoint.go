@@ -139,7 +139,7 @@ func (e *Endpoint) grant(r *http.Request, x *request) (*oauth.TokenReply, error)
 	return res, e.still(ctx, x)
 }
 
-var errEnded = endpoint.InvalidGrant("what the tokens came from has ended")
+var errEnded = endpoint.InvalidGrant("the session or grant that the tokens came from has ended")
 
 // still refuses tokens that have ended while targets of functions were asked: before that,
 // everything was looked at a moment ago.
