@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-//go:embed *.md */*.md
+//go:embed *.md start/*.md concepts/*.md howto/*.md moving/*.md
 var files embed.FS
 
 // contents are the pages in the order in which they are listed.
