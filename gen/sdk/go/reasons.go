@@ -159,6 +159,7 @@ const (
 	ReasonTooDeep                     Reason = "TOO_DEEP"
 	ReasonTooManyDeliveries           Reason = "TOO_MANY_DELIVERIES"
 	ReasonTooManyTargets              Reason = "TOO_MANY_TARGETS"
+	ReasonTooManyValues               Reason = "TOO_MANY_VALUES"
 	ReasonTransfersRunning            Reason = "TRANSFERS_RUNNING"
 	ReasonTransferSpace               Reason = "TRANSFER_SPACE"
 	ReasonUnencryptedAuth             Reason = "UNENCRYPTED_AUTH"

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -93,6 +94,44 @@ func TestSEC291_DepthIsBoundOnEveryWire(t *testing.T) { //nolint:paralleltest //
 	}
 	if got := allocated(func() { _ = wire.Unmarshal(deep, &schemav3.CreateUserSchemaRequest{}) }); got > 4*uint64(len(deep)) {
 		t.Errorf("%d bytes that nest too deep make %d", len(deep), got)
+	}
+}
+
+// TestSEC291_ManyEmptyValuesAreNotDecoded sends a MiB of empty elements in each form, of which each
+// would come to a message.
+func TestSEC291_ManyEmptyValuesAreNotDecoded(t *testing.T) { //nolint:paralleltest // it counts allocations
+	filters := func(n int) *actionv3.SearchTargetsRequest {
+		req := &actionv3.SearchTargetsRequest{}
+		for range n {
+			req.Filters = append(req.Filters, &actionv3.TargetSearchFilter{})
+		}
+		return req
+	}
+	binary, err := proto.Marshal(filters(MaxRequestBytes / 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := filters(MaxRequestBytes / 3).AppendJSON(nil)
+	answer := []byte(`{"a":[` + strings.Repeat("0,", MaxRequestBytes/2) + `0]}`)
+	within, err := proto.Marshal(&actionv3.SearchTargetsRequest{Filters: filters(wire.MaxValues - 1).GetFilters()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := wire.Unmarshal(within, &actionv3.SearchTargetsRequest{}); err != nil {
+		t.Errorf("as many as may be: %v", err)
+	}
+	for name, read := range map[string]func() error{
+		"binary": func() error { return wire.Unmarshal(binary, &actionv3.SearchTargetsRequest{}) },
+		"JSON":   func() error { return wire.NewReader(text, "").Read(&actionv3.SearchTargetsRequest{}) },
+		"answer": func() error { return wire.UnmarshalJSON(answer, &structpb.Struct{}, protojson.UnmarshalOptions{}) },
+	} {
+		err := read()
+		if refusal, ok := errors.AsType[*wire.Refusal](err); !ok || refusal.Reason != "TOO_MANY_VALUES" {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if got := allocated(func() { _ = read() }); got > 64<<10 {
+			t.Errorf("%s: refusing allocates %d bytes", name, got)
+		}
 	}
 }
 

@@ -56,12 +56,12 @@ func NewReader(data []byte, root string) *Reader {
 }
 
 // checkShape refuses in one pass what nothing is to be read of: invalid UTF-8, what
-// nests too deep, a text that is empty. All else is found while reading.
+// nests too deep or has too many values, a text that is empty. All else is found while reading.
 func checkShape(data []byte) error {
 	if !utf8.Valid(data) {
 		return &Refusal{Reason: "INVALID_UTF8", Field: "", Description: "the body is not valid UTF-8"}
 	}
-	depth, inString, empty := 0, false, true
+	depth, values, inString, empty := 0, 0, false, true
 	for i := 0; i < len(data); i++ {
 		switch c := data[i]; {
 		case c == '"':
@@ -72,6 +72,7 @@ func checkShape(data []byte) error {
 			}
 		case c == '{' || c == '[':
 			empty = false
+			values++
 			if depth++; depth > MaxDepth {
 				return TooDeep()
 			}
@@ -79,7 +80,13 @@ func checkShape(data []byte) error {
 			depth--
 		case c > ' ':
 			empty = false
+			if c == ',' {
+				values++
+			}
 		}
+	}
+	if values > MaxValues {
+		return TooMany()
 	}
 	if empty {
 		return &Refusal{Reason: "BODY_MISSING", Field: "", Description: "the request needs a JSON body"}
