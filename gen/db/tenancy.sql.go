@@ -9,8 +9,6 @@ import (
 	"context"
 	"encoding/json"
 	"time"
-
-	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
 )
 
 const callerByToken = `-- name: CallerByToken :one
@@ -220,41 +218,6 @@ type LockNameParams struct {
 func (q *Queries) LockName(ctx context.Context, db DBTX, arg LockNameParams) error {
 	_, err := db.Exec(ctx, lockName, arg.InstanceID, arg.Name)
 	return err
-}
-
-const membershipsOfUser = `-- name: MembershipsOfUser :many
-SELECT level, object_id, roles FROM memberships WHERE instance_id = $1 AND user_id = $2
-`
-
-type MembershipsOfUserParams struct {
-	InstanceID string `db:"instance_id"`
-	UserID     string `db:"user_id"`
-}
-
-type MembershipsOfUserRow struct {
-	Level    membershipv3.MembershipLevel `db:"level"`
-	ObjectID string                       `db:"object_id"`
-	Roles    []string                     `db:"roles"`
-}
-
-func (q *Queries) MembershipsOfUser(ctx context.Context, db DBTX, arg MembershipsOfUserParams) ([]MembershipsOfUserRow, error) {
-	rows, err := db.Query(ctx, membershipsOfUser, arg.InstanceID, arg.UserID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []MembershipsOfUserRow{}
-	for rows.Next() {
-		var i MembershipsOfUserRow
-		if err := rows.Scan(&i.Level, &i.ObjectID, &i.Roles); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const orgByDomain = `-- name: OrgByDomain :one

@@ -165,13 +165,11 @@ func (s *Server) Caller(ctx context.Context, instance *policy.Instance, host, te
 	if err != nil || found == nil {
 		return nil, err
 	}
-	within, handed := "", []string(nil)
-	if consent := found.Consent; consent != nil {
-		if within = consent.Within; !consent.Trusted {
-			handed = append([]string{}, consent.Roles...)
-		}
+	who := &policy.Identity{UserID: found.ID, OrgID: found.OrgID, Expires: time.Unix(t.GetExpiresAt(), 0).UTC(), Acting: len(t.GetActor()) > 0}
+	if found.Consent != nil {
+		found.Consent.Bound(who)
 	}
-	return &policy.Identity{Within: within, Handed: handed, UserID: found.ID, OrgID: found.OrgID, Expires: time.Unix(t.GetExpiresAt(), 0).UTC(), Acting: len(t.GetActor()) > 0}, nil
+	return who, nil
 }
 
 // Client returns an active application by its client ID, nil when there is none.

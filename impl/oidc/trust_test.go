@@ -156,6 +156,34 @@ func TestSEC235_AnExchangeByATrustedClientGivesNoRights(t *testing.T) {
 	}
 }
 
+// TestSEC235_NoClientActsByTheRolesOfItsUsers: an application that an administrator only signed in to
+// acts in nobody's name, whoever makes the exchange; one that was handed the role does.
+func TestSEC235_NoClientActsByTheRolesOfItsUsers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec("UPDATE memberships SET roles = roles || '{ORG_END_USER_IMPERSONATOR}' WHERE user_id = $1", w.a.users["manager"].ID)
+	manager := w.a.signedIn("manager")
+	silent := map[string]*answer{"of an organization": manager.tokens("second", "openid"), "of the instance": w.a.signedIn("chief").tokens("second", "openid")}
+	asActor := func(actor *answer, kind string, changes ...string) []string {
+		field := map[string]string{typeAccess: "access_token", typeID: "id_token"}[kind]
+		return append([]string{"actor_token", actor.text(field), "actor_token_type", kind, "scope", "openid"}, changes...)
+	}
+	alice := []string{"subject_token", w.a.users["alice"].ID, "subject_token_type", typeUser}
+	for administrator, tokens := range silent {
+		for _, client := range []string{"second", "web", "spa"} {
+			for _, kind := range []string{typeAccess, typeID} {
+				w.a.refused(administrator+", "+client+" with "+kind, w.a.exchange(client, asActor(tokens, kind, alice...)...), "invalid_request")
+			}
+		}
+	}
+	handed := manager.tokens("second", w.lent())
+	w.a.granted("the role was handed over", w.a.exchange("second", asActor(handed, typeAccess, alice...)...))
+	if got := w.a.api("owner", http.MethodDelete, usersPath+w.a.users["manager"].ID+"/consents/"+w.a.apps["second"].ID, ""); got.Status != http.StatusOK {
+		t.Fatalf("taking it back: %d %s", got.Status, got.Text)
+	}
+	w.a.refused("it was taken back", w.a.exchange("second", asActor(handed, typeAccess, alice...)...), "invalid_request")
+}
+
 // TestSEC235_AnExchangeHandsOverNoRoles: what a user handed over to one application another one
 // does not add to, and it ends with the consent, however the token was issued.
 func TestSEC235_AnExchangeHandsOverNoRoles(t *testing.T) {

@@ -30,9 +30,6 @@ LEFT JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
 WHERE t.instance_id IN (@instance_id, '') AND t.token_hash = @token_hash AND u.state = 1 AND (o.id IS NULL OR o.state = 1)
 LIMIT 1;
 
--- name: MembershipsOfUser :many
-SELECT level, object_id, roles FROM memberships WHERE instance_id = @instance_id AND user_id = @user_id;
-
 -- name: FeaturesOf :one
 SELECT * FROM features WHERE instance_id = @instance_id;
 

@@ -120,6 +120,12 @@ func (c *Chain) loadUser(ctx context.Context, instance *Instance, host, token st
 // loadGrants reads what a caller may do.
 func (c *Chain) loadGrants(ctx context.Context, caller *Caller) error {
 	memberships, err := db.New().MembershipPlaces(ctx, c.DB.Pool, db.MembershipPlacesParams{InstanceID: caller.InstanceID, UserID: caller.UserID})
+	caller.hold(memberships)
+	return err
+}
+
+// hold gives a caller the roles that its application lets it have.
+func (caller *Caller) hold(memberships []db.MembershipPlacesRow) {
 	for _, m := range memberships {
 		held := &caller.grants
 		if caller.within != "" && m.OrgID != caller.within {
@@ -140,5 +146,4 @@ func (c *Chain) loadGrants(ctx context.Context, caller *Caller) error {
 		}
 		*held = append(*held, grant{policyv1.Level(m.Level), m.ObjectID, roles})
 	}
-	return err
 }

@@ -15,17 +15,16 @@ const (
 
 // MayImpersonate reports whether an actor may act in the name of a user: with the
 // permission where the user is; and in the name of one who holds roles only with the
-// other permission, and when the actor could give each of these roles (SEC-103).
-func (r *Roles) MayImpersonate(ctx context.Context, conn db.DBTX, actorID string, target Place) (bool, error) {
+// other permission, and when the actor could give each of these roles (SEC-103). Of the
+// actor's roles count those that the application of its token has from it (SEC-235).
+func (r *Roles) MayImpersonate(ctx context.Context, conn db.DBTX, by Identity, target Place) (bool, error) {
 	q := db.New()
-	held, err := q.MembershipsOfUser(ctx, conn, db.MembershipsOfUserParams{InstanceID: target.InstanceID, UserID: actorID})
+	held, err := q.MembershipPlaces(ctx, conn, db.MembershipPlacesParams{InstanceID: target.InstanceID, UserID: by.UserID})
 	if err != nil {
 		return false, err
 	}
-	actor := &Caller{UserID: actorID, InstanceID: target.InstanceID}
-	for _, m := range held {
-		actor.grants = append(actor.grants, grant{policyv1.Level(m.Level), m.ObjectID, m.Roles})
-	}
+	actor := &Caller{UserID: by.UserID, InstanceID: target.InstanceID, within: by.Within, handed: by.Handed}
+	actor.hold(held)
 	if !actor.may(r, impersonation, target) {
 		return false, nil
 	}

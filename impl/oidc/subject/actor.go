@@ -61,5 +61,5 @@ func (s *Reader) mayBe(ctx context.Context, at endpoint.Site, actorID, userID st
 	if err != nil || of == nil {
 		return false, err
 	}
-	return s.Roles.MayImpersonate(ctx, s.DB.Pool, actorID, policy.Place{InstanceID: at.ID, OrgID: of.OrgID, UserID: userID})
+	return s.Roles.MayImpersonate(ctx, s.DB.Pool, policy.Identity{UserID: actorID}, policy.Place{InstanceID: at.ID, OrgID: of.OrgID, UserID: userID})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/writ-id/writ/gen/db"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/oidc/client"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
 )
@@ -39,6 +40,13 @@ const (
 
 // Counts reports whether tokens of the application may be for the resource API.
 func (c *Consent) Counts() bool { return c.Trusted || c.Given }
+
+// Bound leaves an identity the rights that its user has by the application.
+func (c *Consent) Bound(who *policy.Identity) {
+	if who.Within = c.Within; !c.Trusted {
+		who.Handed = append([]string{}, c.Roles...)
+	}
+}
 
 // covers reports whether a token is of the time since it was given.
 func (c *Consent) covers(t *tokenv1.AccessToken) bool {

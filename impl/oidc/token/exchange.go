@@ -106,11 +106,14 @@ func (g *exchangeGrant) acts() bool {
 // an actor began who may not any more. A policy that says no is invalid_request (RFC
 // 8693, section 2.2.2).
 func (g *exchangeGrant) impersonate(ctx context.Context, x *request) error {
-	actor := subject.Actor(g.subject.GetActor())
+	actor := policy.Identity{UserID: subject.Actor(g.subject.GetActor())}
 	if g.actor != nil && g.actor.GetUserId() != g.subject.GetUserId() {
-		actor = g.actor.GetUserId()
+		var err error
+		if actor, err = g.acting(ctx, x); err != nil {
+			return err
+		}
 	}
-	if actor == "" {
+	if actor.UserID == "" {
 		return nil
 	}
 	may, err := g.Roles.MayImpersonate(ctx, g.DB.Pool, actor, policy.Place{InstanceID: x.at.ID, OrgID: x.Subject.OrgID, UserID: x.Subject.ID})
@@ -118,6 +121,24 @@ func (g *exchangeGrant) impersonate(ctx context.Context, x *request) error {
 		err = endpoint.InvalidRequest("the actor may not act in the name of the subject")
 	}
 	return err
+}
+
+// acting is the actor with the rights that its token shows: an application that has it has no
+// more of the actor's roles here than at the resource API (SEC-235).
+func (g *exchangeGrant) acting(ctx context.Context, x *request) (policy.Identity, error) {
+	who, t := policy.Identity{UserID: g.actor.GetUserId()}, g.actor
+	if t.GetAppId() == "" { // its own
+		return who, nil
+	}
+	of, err := g.Clients.Find(ctx, x.at.ID, t.GetClientId())
+	consent := &subject.Consent{}
+	if err == nil && of != nil {
+		consent, err = g.Subjects.Through(ctx, x.at, of, t.GetUserId(), t.GetOrigins())
+	}
+	if err == nil {
+		consent.Bound(&who)
+	}
+	return who, err
 }
 
 // about has nothing to read: whether subject and actor are good came first.
