@@ -199,7 +199,8 @@ def of_file(case, response):
 
     It may have gigabytes, and is read as it comes; its shape is TransferFile.
     """
-    return case.path == "/admin/v1/import" and response.status_code == 400 and '"field":"data_orgsv1' in response.text
+    wrong = '"field":"data_orgsv1', '"reason":"UNKNOWN_VERSION"'
+    return case.path == "/admin/v1/import" and response.status_code == 400 and any(one in response.text for one in wrong)
 
 
 def not_a_server_error(ctx, response, case):

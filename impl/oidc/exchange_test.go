@@ -94,9 +94,13 @@ func (s *side) parties() (subjects, actors map[string]map[string]string) {
 	return subjects, actors
 }
 
-// allow gives the actors of parties the permission to act in the name of others.
+// allow gives the actors of parties the permission to act in the name of others, by applications
+// that their organization trusts.
 func (s *side) allow() {
 	s.Helper()
+	for _, app := range []string{"web", "jwt"} {
+		s.must(http.MethodPost, appsPath+s.apps[app].ID+"/_trust", `{"organizationOnly":true}`)
+	}
 	s.must(http.MethodPost, "/resources/v3alpha/memberships?ctx.orgId="+s.users["jwtrobot"].OrgID, `{"userId":%q,"roles":["ORG_END_USER_IMPERSONATOR"]}`, s.users["jwtrobot"].ID)
 	id := s.value("SELECT id FROM memberships WHERE instance_id = $1 AND user_id = $2", s.instance(), s.users["manager"].ID)
 	s.must(http.MethodPatch, "/resources/v3alpha/memberships/"+id, `{"roles":["ORG_OWNER","ORG_END_USER_IMPERSONATOR"]}`)

@@ -281,6 +281,9 @@ func (e *Endpoint) importFile(ctx context.Context, data *io.SectionReader, plan 
 		})
 	}
 	report, err := e.Import(ctx, source, plan, progress)
+	if refusal, ok := errors.AsType[*fault.Error](err); ok && len(refusal.Fields) == 1 && refusal.Fields[0].Field == "" {
+		err = refusal.Within(dataMember) // the file as a whole, wherever it came from
+	}
 	if report != nil {
 		report.Ignored = ignored
 		report.TotalNotCarried += losses

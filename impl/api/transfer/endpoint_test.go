@@ -76,6 +76,8 @@ func TestRequestsAreHeldToTheContract(t *testing.T) {
 		{importPath, `{"data_orgsv1":{"version":1},"dataOrgsv1":{"version":1}}`, "data_orgsv1"},
 		{importPath, `{"data_orgsv1":{}}`, "version"},
 		{importPath, `{"data_orgsv1":"{}"}`, "version"},
+		{importPath, `{"data_orgsv1":"\u0000"}`, "data_orgsv1"},
+		{importPath, `{"data_orgsv1":{"version":1,"organizations":{}}}`, "data_orgsv1"},
 		{importPath, `{"data_orgsv1":"{\"version\":2}"}`, "version"},
 		{importPath, `{"data_orgsv1":{"organizations":[]}}`, "version"},
 		{exportPath, `[]`, ""},
