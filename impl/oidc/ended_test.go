@@ -202,16 +202,13 @@ func TestSEC033_REL006_AReplayInAnOutageIsNotForgotten(t *testing.T) {
 	next := w.a.refresh("web", byRefresh.text("refresh_token"))
 	w.a.granted("the successor", next)
 	w.wait(15 * time.Second) // more than clocks differ
-	w.exec("CREATE FUNCTION away() RETURNS integer LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'away' USING ERRCODE = '57P03'; END $$")
-	w.exec("ALTER VIEW subjects RENAME TO subjects_here")
-	w.exec("CREATE VIEW subjects AS SELECT * FROM subjects_here WHERE away() = 1")
+	back := w.away("subjects", "true")
 	for what, got := range map[string]*answer{"a replayed code": w.a.redeem("web", code), "a code": w.a.redeem("web", late), "a replayed refresh token": w.a.refresh("web", byRefresh.text("refresh_token"))} {
 		if got.Status != http.StatusServiceUnavailable {
 			t.Errorf("%s: got %d %s, want 503", what, got.Status, got.Text)
 		}
 	}
-	w.exec("DROP VIEW subjects")
-	w.exec("ALTER VIEW subjects_here RENAME TO subjects")
+	back()
 	w.wait(time.Second)
 	for what, token := range map[string]string{"the code": tokens.text("access_token"), "the refresh token": next.text("access_token")} {
 		w.eventually(what+": the family ends", func() bool { return !w.a.active("api", token) })
