@@ -184,6 +184,24 @@ func TestSEC235_NoClientActsByTheRolesOfItsUsers(t *testing.T) {
 	w.a.refused("it was taken back", w.a.exchange("second", asActor(handed, typeAccess, alice...)...), "invalid_request")
 }
 
+// TestSEC235_NoExchangeLendsRolesToAct: nor does one by way of an application that is trusted, which
+// anybody can use that has no secret.
+func TestSEC235_NoExchangeLendsRolesToAct(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec("UPDATE memberships SET roles = roles || '{ORG_END_USER_IMPERSONATOR}' WHERE user_id = $1", w.a.users["manager"].ID)
+	w.a.must(http.MethodPost, appsPath+w.a.apps["spa"].ID+"/_trust", `{"organizationOnly":true}`)
+	manager, ofProject := w.a.signedIn("manager"), "openid "+urn+"org:project:id:"+w.a.projects["P"]+":aud"
+	as := func(actor string) *answer {
+		return w.a.exchange("spa", "subject_token", w.a.users["alice"].ID, "subject_token_type", typeUser, "actor_token", actor, "actor_token_type", typeAccess, "scope", "openid")
+	}
+	w.a.granted("by the trusted application (control)", as(manager.tokens("spa", ofProject).text("access_token")))
+	silent := manager.tokens("second", ofProject).text("access_token")
+	w.a.refused("by the other one", as(silent), "invalid_request")
+	exchanged := w.a.granted("the exchange", w.a.exchange("spa", "subject_token", silent, "scope", "openid"))
+	w.a.refused("by way of the trusted one", as(exchanged), "invalid_request")
+}
+
 // TestSEC235_AnExchangeHandsOverNoRoles: what a user handed over to one application another one
 // does not add to, and it ends with the consent, however the token was issued.
 func TestSEC235_AnExchangeHandsOverNoRoles(t *testing.T) {

@@ -124,7 +124,8 @@ func (g *exchangeGrant) impersonate(ctx context.Context, x *request) error {
 }
 
 // acting is the actor with the rights that its token shows: an application that has it has no
-// more of the actor's roles here than at the resource API (SEC-235).
+// more of the actor's roles here than at the resource API (SEC-235). An exchanged token that
+// is not for that lends none: its origins do not name the applications that it came through.
 func (g *exchangeGrant) acting(ctx context.Context, x *request) (policy.Identity, error) {
 	who, t := policy.Identity{UserID: g.actor.GetUserId()}, g.actor
 	if t.GetAppId() == "" { // its own
@@ -132,7 +133,8 @@ func (g *exchangeGrant) acting(ctx context.Context, x *request) (policy.Identity
 	}
 	of, err := g.Clients.Find(ctx, x.at.ID, t.GetClientId())
 	consent := &subject.Consent{}
-	if err == nil && of != nil {
+	traced := len(t.GetOrigins()) == 0 || slices.Contains(t.GetAudience(), scope.Platform)
+	if err == nil && of != nil && traced {
 		consent, err = g.Subjects.Through(ctx, x.at, of, t.GetUserId(), t.GetOrigins())
 	}
 	if err == nil {
