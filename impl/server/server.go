@@ -210,7 +210,7 @@ func New(c Config) (*Server, error) {
 	s.memory.of(keys.Drop)
 	box := &token.Box{DB: c.DB, Sealer: c.Sealer, Now: c.Now}
 	s.pages = login.New(login.Config{
-		Env: s.env, Roles: roles, Sessions: services.Sessions, Users: services.Users, Links: services.Links, Box: box, Sealer: c.Sealer, Logger: c.Logger,
+		Env: s.env, Roles: roles, Sessions: services.Sessions, Users: services.Users, Links: services.Links, Box: box, Logger: c.Logger,
 		Tries: throttle.New(c.Tries, c.Now), Upstreams: services.IDPs, Upstream: upstream.New(targets.Out, c.Now),
 		Instance: func(r *http.Request) (*policy.Instance, error) { return instances.Public(r.Context(), r.Host) },
 		Issuer: func(r *http.Request) string {
