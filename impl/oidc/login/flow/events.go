@@ -1,6 +1,10 @@
 package flow
 
-import tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+import (
+	"cmp"
+
+	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+)
 
 // Event is what happened in a login.
 type Event interface{ event() }
@@ -84,8 +88,8 @@ func (f *Flow) On(event Event) bool {
 	case Chose:
 		f.state = SignIn{LoginName: is.LoginName, SessionID: is.SessionID}
 	case Proved:
-		if is.LoginName == "" {
-			is.LoginName = f.LoginName()
+		if is.LoginName = cmp.Or(is.LoginName, f.LoginName()); is.LoginName == "" {
+			return false
 		}
 		f.state = SignIn{LoginName: is.LoginName, SessionID: is.SessionID}
 		f.prove(is.Since)
