@@ -107,7 +107,7 @@ func (f *Flow) On(event Event) bool {
 	case Sent:
 		f.notice = "sent"
 	case Forgot:
-		f.state = Reset{LoginName: is.LoginName, UserID: is.UserID}
+		f.state = Reset(is)
 	case Replaced:
 		if _, ok := f.state.(Reset); !ok {
 			return false
