@@ -38,13 +38,14 @@ import (
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/core/telemetry"
 	"github.com/writ-id/writ/impl/core/throttle"
-	"github.com/writ-id/writ/impl/core/token"
+	sealed "github.com/writ-id/writ/impl/core/token"
 	"github.com/writ-id/writ/impl/core/upstream"
 	"github.com/writ-id/writ/impl/core/webhook"
 	"github.com/writ-id/writ/impl/oidc"
 	"github.com/writ-id/writ/impl/oidc/client"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
 	"github.com/writ-id/writ/impl/oidc/login"
+	"github.com/writ-id/writ/impl/oidc/token"
 )
 
 // Config holds what a Server needs; every field of the first group is required.
@@ -135,6 +136,8 @@ type Server struct {
 	fanout     *delivery.Fanout
 	deliveries *delivery.Worker
 	keeper     *signing.Keeper
+	keys       *signing.Set
+	clients    *client.Directory
 	memory     memory
 	public     *oidc.Server
 	pages      *login.Pages
@@ -206,9 +209,7 @@ func New(c Config) (*Server, error) {
 		},
 	})
 	s.keeper = &signing.Keeper{Env: s.env, Sealer: c.Sealer}
-	keys := signing.NewSet(s.keeper)
-	s.memory.of(keys.Drop)
-	box := &token.Box{DB: c.DB, Sealer: c.Sealer, Now: c.Now}
+	box := &sealed.Box{DB: c.DB, Sealer: c.Sealer, Now: c.Now}
 	s.pages = login.New(login.Config{
 		Env: s.env, Roles: roles, Sessions: services.Sessions, Users: services.Users, Links: services.Links, Box: box, Sealer: c.Sealer, Logger: c.Logger,
 		Tries: throttle.New(c.Tries, c.Now), Upstreams: services.IDPs, Upstream: upstream.New(targets.Out, c.Now),
@@ -222,11 +223,18 @@ func New(c Config) (*Server, error) {
 		},
 	})
 	s.memory.of(s.pages.Forget)
+	s.clients = client.NewDirectory(client.Config{DB: c.DB, TokenEndpointAudience: c.TokenEndpointAudience, System: c.SystemUsers})
+	var proves token.Authenticator = s.clients
+	if c.Dev != nil {
+		proves = ticketed{s.clients, &c.Dev.tickets}
+	}
+	s.keys = signing.NewSet(s.keeper)
+	s.memory.of(s.keys.Drop)
 	s.public = oidc.New(oidc.Config{
 		Env: endpoint.Env{
 			Env: s.env, Instance: instances.Public, Issuer: s.issuer, Refuse: s.refuse, Pages: s.pages, Logger: c.Logger, Dev: c.Dev != nil,
 		},
-		IsOn: features.IsOn, Roles: roles, Keys: keys, Box: box, TokenEndpointAudience: c.TokenEndpointAudience, SystemUsers: c.SystemUsers,
+		IsOn: features.IsOn, Roles: roles, Keys: s.keys, Box: box, Clients: s.clients, Proves: proves,
 		Executions: s.executions, Rules: services.rules,
 		SetMetadata: func(ctx context.Context, instanceID, orgID, userID string, entries []*eventv1.FunctionMetadata) error {
 			return services.Users.SetMetadata(policy.As(ctx, policy.In(instanceID, orgID), "", roles), userID, entries)
