@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writ-id/writ/impl/core/clock"
+	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/dev/postgres"
@@ -135,7 +136,7 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 	if _, err := store.Migrate(ctx, url); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	db, err := store.Open(ctx, store.Config{URL: url, Statements: d.telemetry.Statements()})
+	db, err := store.Open(ctx, store.Config{URL: url, Statements: d.telemetry.Statements(policy.StatementsOf)})
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (e *Engine) Skipped(ctx context.Context, call *policy.Call) error {
 	method := call.Operation.Method
 	_, err := event.Append(ctx, e.DB.Pool, event.Event{
 		InstanceID: call.Context.InstanceID, ObjectID: "request." + method, Payload: &eventv1.ExecutionsSkipped{Method: method},
-		Creator: call.Caller.UserID, Owner: policy.Context{InstanceID: call.Context.InstanceID}.Owner(), At: e.Now(),
+		Owner: policy.Context{InstanceID: call.Context.InstanceID}.Owner(), Cause: policy.CauseOf(ctx, e.Now()),
 	})
 	return err
 }

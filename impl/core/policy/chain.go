@@ -30,7 +30,6 @@ import (
 	"github.com/writ-id/writ/impl/core/fair"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/store"
-	"github.com/writ-id/writ/impl/core/telemetry"
 )
 
 // Config holds what the chain needs; every field is required.
@@ -154,28 +153,31 @@ func (r *Request) Status(op *Operation) int {
 
 type requestKey struct{}
 
-// requestContext answers with the request, and with where its events come from.
-type requestContext struct {
-	context.Context
-	request *Request
-}
-
-// Value implements context.Context.
-func (c *requestContext) Value(key any) any {
-	switch key.(type) {
-	case requestKey:
-		return c.request
-	case telemetry.StatementsKey:
-		return &c.request.Statements
-	case event.OriginKey:
-		return event.Origin{ClientAddress: c.request.ClientAddress, Traceparent: c.request.Traceparent}
-	}
-	return c.Context.Value(key)
-}
-
 // WithRequest returns a context that carries r to the chain.
 func WithRequest(ctx context.Context, r *Request) context.Context {
-	return &requestContext{ctx, r}
+	return context.WithValue(ctx, requestKey{}, r)
+}
+
+// StatementsOf returns what counts the database statements of the request of a context; nil
+// when there is none.
+func StatementsOf(ctx context.Context) *atomic.Int32 {
+	if r, ok := ctx.Value(requestKey{}).(*Request); ok {
+		return &r.Statements
+	}
+	return nil
+}
+
+// OriginOf returns where the request of a context came from: nowhere when there is none.
+func OriginOf(ctx context.Context) event.Origin {
+	if r, ok := ctx.Value(requestKey{}).(*Request); ok {
+		return event.Origin{ClientAddress: r.ClientAddress, Traceparent: r.Traceparent}
+	}
+	return event.Origin{}
+}
+
+// CauseOf returns why what the call of a context does at a time happens.
+func CauseOf(ctx context.Context, at time.Time) event.Cause {
+	return event.Cause{Creator: CallFrom(ctx).Caller.UserID, At: at, Origin: OriginOf(ctx)}
 }
 
 // LogID is the ID of the request as every line of the log calls it, whichever wrote it.

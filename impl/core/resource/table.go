@@ -162,7 +162,7 @@ func (t *Table[R, M]) event(ctx context.Context, row *R, payload event.Payload) 
 	head := t.model.Head(row)
 	return event.Event{
 		InstanceID: head.Place.InstanceID, ObjectID: head.Subject, Payload: payload,
-		Creator: policy.CallFrom(ctx).Caller.UserID, Owner: head.Owner(), At: head.ChangeDate,
+		Owner: head.Owner(), Cause: policy.CauseOf(ctx, head.ChangeDate),
 	}
 }
 
@@ -202,7 +202,7 @@ func (t *Table[R, M]) CreateIn(ctx context.Context, conn db.DBTX, row *R, payloa
 
 func (t *Table[R, M]) insert(ctx context.Context, conn db.DBTX, row *R, payload event.Payload) error {
 	e := t.event(ctx, row, payload)
-	err := t.model.Insert(ctx, conn, row, e.Record(ctx))
+	err := t.model.Insert(ctx, conn, row, e.Record())
 	if err == nil && t.model.Facts().RememberedNew {
 		err = db.New().NotifyChange(ctx, conn)
 	}
@@ -249,7 +249,7 @@ func (t *Table[R, M]) Save(ctx context.Context, tx pgx.Tx, old, row *R, payload 
 
 func (t *Table[R, M]) update(ctx context.Context, tx pgx.Tx, row *R, payload event.Payload) error {
 	e := t.event(ctx, row, payload)
-	err := t.model.Update(ctx, tx, row, e.Record(ctx))
+	err := t.model.Update(ctx, tx, row, e.Record())
 	if err == nil && t.model.Facts().Remembered {
 		err = db.New().NotifyChange(ctx, tx)
 	}
@@ -291,10 +291,10 @@ func (t *Table[R, M]) deleteRow(ctx context.Context, tx pgx.Tx, key Key, row *R,
 		return nil, err
 	}
 	e := t.event(ctx, row, payload)
-	if err := event.Deletes(ctx, tx, e.Creator, e.At); err != nil {
+	if err := event.Deletes(ctx, tx, e.Cause); err != nil {
 		return nil, err
 	}
-	sequence, err := t.model.Delete(ctx, tx, key, e.Record(ctx))
+	sequence, err := t.model.Delete(ctx, tx, key, e.Record())
 	if err == nil && t.model.Facts().Remembered {
 		err = db.New().NotifyChange(ctx, tx)
 	}

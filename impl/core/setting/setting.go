@@ -161,7 +161,7 @@ func Set[M proto.Message](ctx context.Context, env *resource.Env, c Change[M]) (
 		row.ChangeDate = now
 		if row.Sequence, err = event.Append(ctx, tx, event.Event{
 			InstanceID: in.InstanceID, ObjectID: in.Owner().GetType().String() + "/" + in.Owner().GetId(), Payload: c.Event(changed, own.Says),
-			Creator: call.Caller.UserID, Owner: in.Owner(), At: now,
+			Owner: in.Owner(), Cause: policy.CauseOf(ctx, now),
 		}); err != nil {
 			return err
 		}
