@@ -25,6 +25,7 @@ import (
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	"github.com/writ-id/writ/impl/api/message"
 	"github.com/writ-id/writ/impl/api/transfer"
+	"github.com/writ-id/writ/impl/core/background"
 	"github.com/writ-id/writ/impl/core/bucket"
 	"github.com/writ-id/writ/impl/core/courier"
 	"github.com/writ-id/writ/impl/core/delivery"
@@ -190,7 +191,7 @@ func New(c Config) (*Server, error) {
 	services.Users.MaxHashCost = c.MaxHashCost
 	s.courier = services.courier
 	s.messages = &message.Worker{
-		DB: c.DB, Now: c.Now, Logger: c.Logger, Keep: c.Dev != nil,
+		DB: c.DB, Now: c.Now, Logger: c.Logger, Keep: c.Dev != nil, Wake: background.NewWake(),
 		Sender: &message.Carrier{DB: c.DB, SMTP: services.SMTP, SMS: services.SMS, Inbox: c.Inbox},
 	}
 	s.services = services.operations.Services()
@@ -199,9 +200,9 @@ func New(c Config) (*Server, error) {
 		DB: c.DB, Operations: services.operations, Sealer: c.Sealer, Caller: targets, Now: c.Now, NewID: c.NewID, Logger: c.Logger,
 	})
 	s.memory.of(s.executions.Drop)
-	s.fanout = &delivery.Fanout{DB: c.DB, Now: c.Now, NewID: c.NewID, Logger: c.Logger, Fresh: s.executions.Fresh}
+	s.fanout = &delivery.Fanout{DB: c.DB, Now: c.Now, NewID: c.NewID, Logger: c.Logger, Fresh: s.executions.Fresh, Wake: background.NewWake()}
 	s.deliveries = delivery.NewWorker(delivery.Config{
-		DB: c.DB, Now: c.Now, NewID: c.NewID, Logger: c.Logger, Limits: c.Deliveries, Call: targets.Call, Telemetry: c.Telemetry,
+		DB: c.DB, Now: c.Now, NewID: c.NewID, Logger: c.Logger, Limits: c.Deliveries, Call: targets.Call, Telemetry: c.Telemetry, Wake: background.NewWake(),
 		Target: func(row *db.Target) *webhook.Target {
 			target := execution.Target(c.Sealer, row)
 			target.Answers = false // of an event there is nothing to answer
