@@ -108,6 +108,7 @@ func New(c Config) *Server {
 		config: c, env: env, subjects: subjects, tokens: tokens, ledger: ledger.New(c.Env.Env, c.Logger), functions: functions,
 		origins: cache.New[origin, bool](origin.String),
 	}
+	c.Memory.Holds(s.forget)
 	return s.SignedBy(c.Keys)
 }
 
@@ -131,8 +132,8 @@ func (s *Server) Sweep(ctx context.Context, before time.Time, batch int32) (int6
 	return s.ledger.Sweep(ctx, before, batch)
 }
 
-// Forget drops what this node remembers of clients.
-func (s *Server) Forget() {
+// forget drops what this node remembers of clients.
+func (s *Server) forget() {
 	s.config.Clients.Forget()
 	s.subjects.Forget()
 	s.origins.Drop()

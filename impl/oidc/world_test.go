@@ -477,5 +477,5 @@ func (w *world) exec(sql string, args ...any) {
 
 // env is what services are made of, over the database and the clock of the nodes.
 func (w *world) env() resource.Env {
-	return resource.Env{DB: w.db, Now: w.now, NewID: newID, Invalidate: func() {}}
+	return resource.Env{DB: w.db, Now: w.now, NewID: newID}
 }

@@ -49,7 +49,7 @@ func (s *Server) background(ctx context.Context, stop func()) (end func()) {
 			case store.Deliveries:
 				s.deliveries.Wake.Now()
 			default:
-				s.memory.forget()
+				s.env.Invalidate()
 				s.messages.Wake.Now()
 				s.fanout.Wake.Now() // there may be somebody who hears events
 			}

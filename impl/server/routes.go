@@ -18,7 +18,7 @@ import (
 // routes returns what serves HTTP: all that the process serves is on this page. Each
 // group says, in order, which steps its requests take. Two routes for the same requests
 // are an error.
-func (s *Server) routes(services *Services, contract *reference.Handler) (handler http.Handler, err error) {
+func (s *Server) routes(contract *reference.Handler) (handler http.Handler, err error) {
 	defer func() {
 		if conflict := recover(); conflict != nil { // of http.ServeMux, or of the table
 			err = fmt.Errorf("server: two routes are for the same requests: %v", conflict)
@@ -35,7 +35,7 @@ func (s *Server) routes(services *Services, contract *reference.Handler) (handle
 	s.serveDocuments(t, contract)
 	s.serveProvider(t, s.public)
 	s.serveTransfers(t)
-	s.serveServices(t, services)
+	s.serveServices(t)
 	t.share()
 	t.mux.Handle("/", nowhere) // everything else is nowhere
 	return handler, nil
@@ -88,7 +88,7 @@ func (s *Server) serveTransfers(t *table) {
 // serveServices serves the resource API: REST by google.api.http of contracts/proto; gRPC-web,
 // Connect and, where net/http speaks HTTP/2, gRPC by the names of the methods. The pictures of
 // tenants, on pages and in e-mails, are theirs too.
-func (s *Server) serveServices(t *table, services *Services) {
+func (s *Server) serveServices(t *table) {
 	assets := &group{table: t, steps: []step{s.known}}
 	assets.any("/assets/", branding.Assets(s.DB, s.pages.Instance, s.refuse))
 	rest := &group{table: t, refuse: refuseMethod, steps: []step{
@@ -97,7 +97,7 @@ func (s *Server) serveServices(t *table, services *Services) {
 	calls := &group{table: t, steps: []step{
 		s.known, s.crossOrigin, notStored, spelled, s.receive(maxWebBytes),
 	}}
-	services.mount(&wire.Transports{
+	s.services.mount(&wire.Transports{
 		GRPC:       s.grpc,
 		REST:       func(route *wire.Route, serve wire.Serve) { rest.on(route.Verb, route.Pattern, s.rest(route, serve)) },
 		Web:        func(procedure string, handler http.Handler) { calls.any(procedure, serveRPC(handler)) },

@@ -208,7 +208,7 @@ func (in *importing) domains(ctx context.Context) error {
 	}
 	ctx = policy.As(ctx, policy.Context{InstanceID: in.InstanceID}, in.By, in.Roles)
 	for _, one := range orgs {
-		if err := in.Orgs.In(in.tx).AddDefaultDomain(ctx, in.tx, one); err != nil {
+		if err := in.orgs.In(in.tx).AddDefaultDomain(ctx, in.tx, one); err != nil {
 			return err
 		}
 	}

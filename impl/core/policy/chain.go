@@ -35,6 +35,7 @@ import (
 // Config holds what the chain needs; every field is required.
 type Config struct {
 	DB         *store.DB
+	Memory     *cache.Memory
 	Instances  *Instances
 	Features   *Features
 	Operations *Operations
@@ -70,17 +71,16 @@ const (
 // New returns the chain over c.
 func New(c Config) *Chain {
 	c.Limits = c.Limits.OrDefault()
-	return &Chain{
+	chain := &Chain{
 		Config: c,
 		// One instance may run as many as there are connections.
 		gate:    fair.New(c.MaxRunning*4/3, maxWaiting),
 		public:  fair.New(c.MaxRunning*publicShare, maxWaiting),
 		callers: cache.New[tokenKey, *Caller](func(k tokenKey) string { return k.instanceID + "\x00" + k.host + string(k.hash[:]) }).By(c.Now),
 	}
+	c.Memory.Holds(chain.callers.Drop)
+	return chain
 }
-
-// Drop forgets what is remembered of callers.
-func (c *Chain) Drop() { c.callers.Drop() }
 
 // Call is what the chain found out about a call.
 type Call struct {

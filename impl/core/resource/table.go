@@ -9,6 +9,7 @@ import (
 
 	"github.com/writ-id/writ/gen/db"
 	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	"github.com/writ-id/writ/impl/core/cache"
 	"github.com/writ-id/writ/impl/core/event"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
@@ -16,13 +17,13 @@ import (
 	"github.com/writ-id/writ/impl/core/telemetry"
 )
 
-// Env is what every service of resources needs; every field up to Invalidate is required.
+// Env is what every service of resources needs; the first three are required.
 type Env struct {
-	DB         *store.DB
-	Now        func() time.Time
-	NewID      func() string
-	Telemetry  *telemetry.Telemetry // nil where nobody measures
-	Invalidate func()               // drops what package policy remembers, on this node
+	DB        *store.DB
+	Now       func() time.Time
+	NewID     func() string
+	Telemetry *telemetry.Telemetry // nil where nobody measures
+	Memory    *cache.Memory        // what the node remembers
 	// Inbox is set where messages are read from where they are queued, as in development:
 	// then they need no provider.
 	Inbox bool
@@ -33,6 +34,9 @@ type Env struct {
 	// addresses in messages; nil where none are made.
 	Origin func(domain string) string
 }
+
+// Invalidate drops what this node remembers; others hear of it by notification.
+func (e *Env) Invalidate() { e.Memory.Forget() }
 
 // OriginOf returns the origin at a domain of an instance, "" when it is not known.
 func (e *Env) OriginOf(domain string) string {

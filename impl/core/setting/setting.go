@@ -182,7 +182,7 @@ func Set[M proto.Message](ctx context.Context, env *resource.Env, c Change[M]) (
 		err = nil
 	case store.Violates(err, "settings_org_fkey"), store.Violates(err, "settings_of_instance_fkey"): // deleted since the context was looked up
 		err = fault.New(fault.NotFound, "CONTEXT_NOT_FOUND", "the context does not exist")
-	case err == nil && env.Invalidate != nil:
+	case err == nil:
 		env.Invalidate()
 	}
 	return resource.SettingDetails(row.Sequence, row.ChangeDate, in.Owner()), err

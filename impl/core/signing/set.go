@@ -25,6 +25,7 @@ type Set struct {
 func NewSet(keeper *Keeper) *Set {
 	s := &Set{Keeper: keeper}
 	s.known.By(keeper.Now)
+	keeper.Memory.Holds(s.known.Drop)
 	return s
 }
 
@@ -49,9 +50,6 @@ type verifier struct {
 func (s *Set) Get(ctx context.Context, instanceID string) (*Published, error) {
 	return s.known.GetOrLast(ctx, instanceID, nil, func(ctx context.Context) (*Published, error) { return s.load(ctx, instanceID) })
 }
-
-// Drop makes the next Get read again.
-func (s *Set) Drop() { s.known.Drop() }
 
 func (s *Set) load(ctx context.Context, instanceID string) (*Published, error) {
 	queries := db.New()

@@ -139,7 +139,7 @@ type Pages struct {
 func New(c Config) *Pages {
 	rule.Prepare()
 	codes := code.New(c.Env)
-	return &Pages{
+	pages := &Pages{
 		Config: c, queries: db.New(), codes: codes,
 		passwords:     &password.Service{DB: c.DB, Roles: c.Roles, Users: c.Users, Codes: codes},
 		registrations: registration.New(registration.Config{Env: c.Env, Roles: c.Roles, Sessions: c.Sessions, Users: c.Users, Links: c.Links, Codes: codes}),
@@ -148,6 +148,8 @@ func New(c Config) *Pages {
 		domains:       cache.New[string, string](func(id string) string { return id }).By(c.Now),
 		lives:         lifetime.NewReader(c.DB),
 	}
+	c.Memory.Holds(pages.Forget)
+	return pages
 }
 
 // A step is a page: how it is shown and, when it has a form, how that is taken.
