@@ -101,7 +101,7 @@ func (s *Server) newIdentity() (made identity) {
 	made.keys = signing.NewSet(made.keeper)
 	made.clients = client.NewDirectory(client.Config{DB: c.DB, TokenEndpointAudience: c.TokenEndpointAudience, System: c.SystemUsers})
 	made.pages = login.New(login.Config{
-		Env: s.env, Roles: s.roles, Sessions: s.services.Sessions, Users: s.services.Users, Links: s.services.Links, Box: box, Sealer: c.Sealer, Logger: c.Logger,
+		Env: s.env, Roles: s.roles, Sessions: s.services.Sessions, Users: s.services.Users, Links: s.services.Links, Box: box, Logger: c.Logger,
 		Tries: throttle.New(c.Tries, c.Now), Upstreams: s.services.IDPs, Upstream: upstream.New(s.targets.Out, c.Now), Instance: s.instanceOf, Issuer: s.issuerOf,
 	})
 	made.public = oidc.New(oidc.Config{

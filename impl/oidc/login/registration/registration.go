@@ -27,6 +27,7 @@ import (
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
+	"github.com/writ-id/writ/impl/oidc/login/browser"
 	"github.com/writ-id/writ/impl/oidc/login/code"
 	"github.com/writ-id/writ/impl/oidc/login/password"
 	"github.com/writ-id/writ/impl/oidc/login/rule"
@@ -126,6 +127,20 @@ type Where struct {
 	Door                        string        // a link for the owner of the address
 	Lifetime                    time.Duration // of the session, while it is not used
 	UserAgent                   *sessionv3.UserAgent
+}
+
+// At completes where a registration with an address goes on, in a browser. Without an
+// organization no session is begun.
+func (s *Service) At(ctx context.Context, b *browser.Browser, at Where, address string) (Where, error) {
+	at.InstanceID, at.UserAgent = b.Instance.ID, b.Agent
+	var err error
+	if at.Browser, err = b.AsksFor(ctx, address); err != nil {
+		return at, err
+	}
+	if at.Door, err = b.DoorOfAddress(ctx, address); err == nil && at.OrgID != "" {
+		at.Lifetime, err = b.Idle(ctx, at.OrgID)
+	}
+	return at, err
 }
 
 // Begun is what a registration goes on with: a user and a session, in which they are proven,
