@@ -118,7 +118,7 @@ var keys = sync.OnceValue(func() [3]*ecdsa.PrivateKey {
 const password = "correct horse"
 
 // passwordHash is made once too.
-var passwordHash = sync.OnceValue(func() string { return secret.HashPassword(password) })
+var passwordHash = sync.OnceValue(func() string { return secret.Hasher{}.Hash(password) })
 
 func publicPEM(key *ecdsa.PrivateKey) string {
 	der, err := x509.MarshalPKIXPublicKey(key.Public())

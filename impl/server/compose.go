@@ -42,7 +42,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s.services, err = NewServices(ServicesConfig{
-		Env: s.env, Roles: s.roles, Targets: s.targets, Courier: s.courier, Sealer: c.Sealer, MaxHashCost: c.MaxHashCost,
+		Env: s.env, Roles: s.roles, Targets: s.targets, Courier: s.courier, Sealer: c.Sealer, MaxHashCost: c.MaxHashCost, Hashes: c.Hashes,
 	})
 	if err != nil {
 		return nil, err

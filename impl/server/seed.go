@@ -29,7 +29,7 @@ func ApplySeed(ctx context.Context, c Config, file *seed.File, how seed.Config) 
 	how.Services = func(env resource.Env) (seed.Services, error) {
 		services, err := NewServices(ServicesConfig{
 			Env: env, Roles: roles, Targets: targets, Courier: messages, Sealer: c.sealer(),
-			MaxHashCost: math.Inf(1), // the operator's own word
+			Hashes: c.Hashes, MaxHashCost: math.Inf(1), // the operator's own word
 		})
 		if err != nil {
 			return seed.Services{}, err

@@ -94,6 +94,8 @@ type Config struct {
 	// MaxHashCost is how much work password hashes of other systems may be, as a multiple
 	// of one of ours; 0 is secret.DefaultMaxCost. What a seed holds may be any.
 	MaxHashCost float64
+	// Hashes makes those of passwords.
+	Hashes secret.Hasher
 	// Space is where exports and imports have their bytes; nil is the folder for temporary
 	// files, with the room that is usual there.
 	Space *spool.Space

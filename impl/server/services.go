@@ -88,8 +88,9 @@ type ServicesConfig struct {
 	Targets *webhook.Caller
 	Courier *courier.Courier
 	Sealer  secret.Sealer
-	// MaxHashCost is that of Config.
+	// MaxHashCost and Hashes are those of Config.
 	MaxHashCost float64
+	Hashes      secret.Hasher
 }
 
 // common is what all servers of a process share: what reading the contract came to.
@@ -162,7 +163,7 @@ func NewServices(c ServicesConfig) (*Services, error) {
 	if err != nil {
 		return nil, err
 	}
-	factors, users := authenticator.NewFactors(c.Env, c.Sealer), user.New(user.Config{Env: c.Env, MaxHashCost: c.MaxHashCost})
+	factors, users := authenticator.NewFactors(c.Env, c.Sealer), user.New(user.Config{Env: c.Env, MaxHashCost: c.MaxHashCost, Hashes: c.Hashes})
 	carriers := provider.Config{Env: c.Env, Sealer: c.Sealer, Courier: c.Courier, Caller: c.Targets}
 	s := &Services{
 		ServicesConfig: c, common: shared,

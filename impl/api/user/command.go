@@ -16,7 +16,9 @@ import (
 
 // In returns the service within a transaction: what it does happens when that commits.
 func (s *Service) In(tx pgx.Tx) *Service {
-	return New(Config{s.Env.In(tx), s.MaxHashCost})
+	c := s.Config
+	c.Env = s.Env.In(tx)
+	return New(c)
 }
 
 // Find reads a user with all that is stored of it.

@@ -23,6 +23,7 @@ import (
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/signout"
 )
 
@@ -32,6 +33,8 @@ type Config struct {
 	// MaxHashCost is how much a hash of a password that is set may cost to verify, as a
 	// multiple of one of ours; 0 is secret.DefaultMaxCost.
 	MaxHashCost float64
+	// Hashes makes those of plain ones.
+	Hashes secret.Hasher
 }
 
 // Service implements the users API. It is safe for concurrent use.
