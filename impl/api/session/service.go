@@ -150,7 +150,7 @@ func (s *Service) createAtOnce(ctx context.Context, made *row, p *proven, in *se
 	}
 	p.password.Judged(&params)
 	for i := range events {
-		e := events[i].Record(ctx)
+		e := events[i].Record()
 		params.EventTypes, params.Payloads = append(params.EventTypes, e.EventType), append(params.Payloads, string(e.Payload))
 		params.OwnerTypes, params.OwnerIds = append(params.OwnerTypes, e.OwnerType), append(params.OwnerIds, e.OwnerID)
 		params.CreatedAts = append(params.CreatedAts, e.At)

@@ -134,6 +134,7 @@ func New(c Config) *Pages {
 		Env: c.Env, Users: c.Users, Codes: codes, Registrations: p.registrations, Federation: p.federation,
 		Passwords: &password.Service{DB: c.DB, Roles: c.Roles, Users: c.Users, Codes: codes},
 	})
+	c.Memory.Holds(p.Forget)
 	return p
 }
 

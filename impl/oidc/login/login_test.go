@@ -115,7 +115,7 @@ func startWith(t *testing.T, secure, inbox bool, origins map[string]string) *wor
 	w.db = pgtest.Open(t, 8)
 	config := servertest.Config(w.db)
 	config.Now = w.now
-	env := resource.Env{DB: w.db, Now: w.now, NewID: config.NewID, Invalidate: func() {}, Inbox: inbox}
+	env := resource.Env{DB: w.db, Now: w.now, NewID: config.NewID, Inbox: inbox}
 	for _, one := range servertest.Apply(t, config, people).Users {
 		name, _, _ := strings.Cut(one.LoginName, "@")
 		w.users[name] = one
@@ -132,7 +132,7 @@ func startWith(t *testing.T, secure, inbox bool, origins map[string]string) *wor
 	}
 	w.instance = &policy.Instance{ID: w.users["alice"].InstanceID, Name: "a", AllowRegistration: true}
 	w.instance.DefaultOrg = w.value("SELECT default_org FROM instances WHERE id = $1", w.instance.ID)
-	factors, users := authenticator.NewFactors(env, sealer), user.New(env)
+	factors, users := authenticator.NewFactors(env, sealer), user.New(user.Config{Env: env})
 	w.factors = authenticator.New(env, factors)
 	w.idps, w.links, w.roles = idp.New(env, sealer), idplink.New(env), roles
 	w.Pages = login.New(login.Config{

@@ -12,7 +12,6 @@ import (
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/core/policy"
-	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/token"
 	"github.com/writ-id/writ/impl/oidc/login/browser"
 	"github.com/writ-id/writ/impl/oidc/login/federation"
@@ -168,7 +167,7 @@ func (v *visit) take(p *flow.Page, take func() (step.Answer, error)) (answer ste
 	if !p.InTime {
 		return take()
 	}
-	err = inTime(v.r.Context(), func() (err error) {
+	err = inTime(v.r.Context(), v.Users.Hashes.Quantum(), func() (err error) {
 		answer, err = take()
 		return err
 	})
@@ -294,8 +293,8 @@ func stateOf(k *browser.Session) *flow.Session {
 
 // inTime runs what must not tell by its time what it found, and answers at the next
 // multiple of a quantum (SEC-170).
-func inTime(ctx context.Context, do func() error) error {
-	begun, quantum := time.Now(), secret.Quantum()
+func inTime(ctx context.Context, quantum time.Duration, do func() error) error {
+	begun := time.Now()
 	err := do()
 	timer := time.NewTimer(quantum - time.Since(begun)%quantum)
 	defer timer.Stop()

@@ -165,7 +165,7 @@ func (s *Service) Register(ctx context.Context, at Where, said Form, typed strin
 	if !may(said.username()) {
 		return nil, ErrPasswordIsName
 	}
-	hash, err := secret.New(ctx, at.InstanceID, typed) // on every road, and not within a transaction: it takes long
+	hash, err := s.Users.Hashes.New(ctx, at.InstanceID, typed) // on every road, and not within a transaction: it takes long
 	if err != nil {
 		return nil, err
 	}
