@@ -46,7 +46,7 @@ func run(what, image, models, out string) error {
 	if err != nil {
 		return err
 	}
-	found, err := readModels(models)
+	found, err := readModels(models, "sql/migrations")
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func generated(t *testing.T, set *descriptorpb.FileDescriptorSet) (map[string]st
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := readModels(root + "db")
+	found, err := readModels(root+"db", root+"../sql/migrations")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +72,15 @@ func messageOf(t *testing.T, set *descriptorpb.FileDescriptorSet, name string) *
 	}
 	t.Fatalf("there is no message %s", name)
 	return nil
+}
+
+// changeTable changes what a message says of its table.
+func changeTable(t *testing.T, set *descriptorpb.FileDescriptorSet, name string, change func(*storagev1.Table)) {
+	t.Helper()
+	options := messageOf(t, set, name).GetOptions()
+	of := proto.CloneOf(proto.GetExtension(options, storagev1.E_Table).(*storagev1.Table))
+	change(of)
+	proto.SetExtension(options, storagev1.E_Table, of)
 }
 
 func enumOf(t *testing.T, set *descriptorpb.FileDescriptorSet, name string) *descriptorpb.EnumDescriptorProto {
@@ -131,19 +140,13 @@ func TestWhatDoesNotFitFailsByName(t *testing.T) {
 			m.Field = append(m.Field, text("primary_domain", 99))
 		}},
 		{"a table that is not there", "there is no table or view nothing", func(t *testing.T, set *descriptorpb.FileDescriptorSet) {
-			options := messageOf(t, set, "writ.action.v3alpha.Target").GetOptions()
-			of := proto.CloneOf(proto.GetExtension(options, storagev1.E_Table).(*storagev1.Table))
-			of.Name = "nothing"
-			proto.SetExtension(options, storagev1.E_Table, of)
+			changeTable(t, set, "writ.action.v3alpha.Target", func(of *storagev1.Table) { of.Name = "nothing" })
 		}},
 		{"a message of a table that is not there", "writ.action.v3alpha.PatchTarget: there is no table nothing", func(t *testing.T, set *descriptorpb.FileDescriptorSet) {
 			proto.SetExtension(messageOf(t, set, "writ.action.v3alpha.PatchTarget").GetOptions(), storagev1.E_Of, "nothing")
 		}},
 		{"a table that grows in a column it lacks", "the table users has no column height", func(t *testing.T, set *descriptorpb.FileDescriptorSet) {
-			options := messageOf(t, set, "writ.user.v3alpha.User").GetOptions()
-			of := proto.CloneOf(proto.GetExtension(options, storagev1.E_Table).(*storagev1.Table))
-			of.Growing = append(of.Growing, "height")
-			proto.SetExtension(options, storagev1.E_Table, of)
+			changeTable(t, set, "writ.user.v3alpha.User", func(of *storagev1.Table) { of.Growing = append(of.Growing, "height") })
 		}},
 		{"a sorting column without a column", "PROJECT_FIELD_NAME_COLOUR: the table projects has no column colour to sort by", func(t *testing.T, set *descriptorpb.FileDescriptorSet) {
 			e := enumOf(t, set, "writ.project.v3alpha.ProjectFieldName")
@@ -158,6 +161,14 @@ func TestWhatDoesNotFitFailsByName(t *testing.T) {
 		{"a part of a path without a column", "writ.project.v3alpha.SearchProjectsRequest.colour: the table projects has no column for it", func(t *testing.T, set *descriptorpb.FileDescriptorSet) {
 			m := messageOf(t, set, "writ.project.v3alpha.SearchProjectsRequest")
 			m.Field = append(m.Field, text("colour", 99))
+		}},
+		{"a constraint without a reason", "the constraint user_grants_user_key of the table user_grants has no reason", func(t *testing.T, set *descriptorpb.FileDescriptorSet) {
+			changeTable(t, set, "writ.grant.v3alpha.UserGrant", func(of *storagev1.Table) { of.Refused = nil })
+		}},
+		{"a reason for a constraint that is not there", "there is no constraint targets_colour_key", func(t *testing.T, set *descriptorpb.FileDescriptorSet) {
+			changeTable(t, set, "writ.action.v3alpha.Target", func(of *storagev1.Table) {
+				of.Refused = append(of.Refused, &storagev1.Refused{Constraint: "targets_colour_key", Reason: "COLOUR_TAKEN"})
+			})
 		}},
 		{"a oneof whose kind has no column", "the table targets has no column shape", func(t *testing.T, set *descriptorpb.FileDescriptorSet) {
 			proto.SetExtension(messageOf(t, set, "writ.action.v3alpha.Target").GetOneofDecl()[0].GetOptions(), storagev1.E_Kind, "shape")
@@ -188,7 +199,7 @@ func TestAnEnumerationIsOfOneType(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := readModels(root + "db")
+	found, err := readModels(root+"db", root+"../sql/migrations")
 	if err != nil {
 		t.Fatal(err)
 	}

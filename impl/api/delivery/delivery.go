@@ -38,7 +38,7 @@ var _ actionv3.ServiceDeliveriesServer = (*Service)(nil)
 
 // New returns a Service over env.
 func New(env resource.Env) *Service {
-	return &Service{Env: env, queries: db.New(), deliveries: resource.New(env, storage.Deliveries{}, nil)}
+	return &Service{Env: env, queries: db.New(), deliveries: resource.New(env, storage.Deliveries{})}
 }
 
 // filters are those that do not compare a column.

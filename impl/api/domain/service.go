@@ -42,10 +42,7 @@ var _ domainv3.ServiceDomainsServer = (*Service)(nil)
 
 // New returns a Service over env that looks for proofs through client.
 func New(env resource.Env, client *outgoing.Client) *Service {
-	taken := func() *fault.Error {
-		return fault.New(fault.AlreadyExists, "DOMAIN_TAKEN", "the domain belongs to somebody else").On("domain.domain")
-	}
-	return &Service{Env: env, outgoing: client, queries: db.New(), domains: resource.New(env, storage.Domains{}, resource.Refusals{"domains_host_key": taken, "domains_org_domain_key": taken})}
+	return &Service{Env: env, outgoing: client, queries: db.New(), domains: resource.New(env, storage.Domains{})}
 }
 
 // CreateDomain claims a domain. The system need not prove its claims.

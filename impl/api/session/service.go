@@ -47,7 +47,7 @@ type row = db.SessionRow
 func New(env resource.Env, factors *authenticator.Factors, users *user.Service) *Service {
 	return &Service{
 		Env: env, factors: factors, users: users, queries: db.New(),
-		sessions: resource.New(env, storage.Sessions{}, nil),
+		sessions: resource.New(env, storage.Sessions{}),
 	}
 }
 

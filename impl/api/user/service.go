@@ -57,10 +57,10 @@ const (
 func New(env resource.Env) *Service {
 	return &Service{
 		Env: env, queries: db.New(),
-		users:    resource.New(env, storage.Users{}, nil),
-		metadata: resource.New(env, storage.UserMetadata{}, nil),
-		tokens:   resource.New(env, storage.PersonalAccessTokens{}, nil),
-		keys:     resource.New(env, storage.MachineKeys{}, nil),
+		users:    resource.New(env, storage.Users{}),
+		metadata: resource.New(env, storage.UserMetadata{}),
+		tokens:   resource.New(env, storage.PersonalAccessTokens{}),
+		keys:     resource.New(env, storage.MachineKeys{}),
 	}
 }
 
