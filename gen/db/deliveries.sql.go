@@ -822,7 +822,7 @@ type QueueDeliveriesParams struct {
 	Bodies       []string  `db:"bodies"`
 	Traceparents []string  `db:"traceparents"`
 	AreFirst     []bool    `db:"are_first"`
-	Follow       []string  `db:"follow"`
+	Follows      []string  `db:"follows"`
 	AreFollowed  []bool    `db:"are_followed"`
 }
 
@@ -843,7 +843,7 @@ func (q *Queries) QueueDeliveries(ctx context.Context, db DBTX, arg QueueDeliver
 		arg.Bodies,
 		arg.Traceparents,
 		arg.AreFirst,
-		arg.Follow,
+		arg.Follows,
 		arg.AreFollowed,
 	)
 	return err

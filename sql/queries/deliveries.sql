@@ -98,7 +98,7 @@ SELECT n.instance_id, n.id, n.target, n.execution, n.delivered_type, n.delivered
 FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@ids::text[]) AS id, unnest(@targets::text[]) AS target, unnest(@executions::text[]) AS execution,
     unnest(@types::text[]) AS delivered_type, unnest(@sequences::bigint[]) AS delivered_sequence, unnest(@object_types::text[]) AS object_type,
     unnest(@object_ids::text[]) AS object_id, unnest(@positions::bigint[]) AS position, unnest(@bodies::text[]) AS body, unnest(@traceparents::text[]) AS traceparent, unnest(@are_first::bool[]) AS is_first,
-    unnest(@follow::text[]) AS follows, unnest(@are_followed::bool[]) AS is_followed) n;
+    unnest(@follows::text[]) AS follows, unnest(@are_followed::bool[]) AS is_followed) n;
 
 -- name: NotifyDeliveries :exec
 SELECT pg_notify('writ_changed', 'deliveries');

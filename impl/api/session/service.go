@@ -149,11 +149,10 @@ func (s *Service) createAtOnce(ctx context.Context, made *row, p *proven, in *se
 		CreationDate: made.CreationDate, ChangeDate: made.ChangeDate,
 	}
 	p.password.Judged(&params)
+	params.Grow(len(events))
 	for i := range events {
 		e := events[i].Record(ctx)
-		params.EventTypes, params.Payloads = append(params.EventTypes, e.EventType), append(params.Payloads, string(e.Payload))
-		params.OwnerTypes, params.OwnerIds = append(params.OwnerTypes, e.OwnerType), append(params.OwnerIds, e.OwnerID)
-		params.CreatedAts = append(params.CreatedAts, e.At)
+		params.Add(db.BeginSessionEntry{EventType: e.EventType, Payload: string(e.Payload), OwnerType: e.OwnerType, OwnerID: e.OwnerID, CreatedAt: e.At})
 		params.ClientAddress, params.Traceparent = e.ClientAddress, e.Traceparent
 	}
 	begun, err := s.queries.BeginSession(ctx, s.DB.Conn(), params)
