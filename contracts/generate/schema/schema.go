@@ -29,7 +29,8 @@ type Table struct {
 // Column is a column of a table.
 type Column struct {
 	Name      string
-	Generated bool // PostgreSQL fills it, and refuses any other value
+	Type      string // as PostgreSQL's catalogue calls it: bytea, int2, text
+	Generated bool   // PostgreSQL fills it, and refuses any other value
 }
 
 // Key is a constraint, or a unique index, that a row can violate because of other rows.
@@ -162,6 +163,9 @@ func (t *Table) addColumn(c Node) {
 		return // ADD COLUMN IF NOT EXISTS
 	}
 	column := &Column{Name: c.Text("colname")}
+	for _, part := range c.In("typeName").names("names") { // pg_catalog.int2
+		column.Type = part
+	}
 	t.Columns = append(t.Columns, column)
 	for _, one := range c.List("constraints") {
 		of := one.In("Constraint")

@@ -65,7 +65,11 @@ func code(plugin *protogen.Plugin, found *models) (map[string]string, error) {
 		files[name] = string(text)
 	}
 	further, err := movedCode(plugin, c, found)
+	if err != nil {
+		return nil, err
+	}
 	maps.Copy(files, further)
+	files["sealed.go"], err = found.seals.code(plugin, found)
 	return files, err
 }
 

@@ -49,7 +49,7 @@ func run(what, image, models, out string) error {
 	if err != nil {
 		return err
 	}
-	found, err := readModels(models, "sql/migrations")
+	found, err := readModels(models, "sql")
 	if err != nil {
 		return err
 	}

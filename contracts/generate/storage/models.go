@@ -58,10 +58,11 @@ type models struct {
 	answers map[string]string // the type of the row that a query answers, by its name
 	imports map[string]string // the path of a package, by the name it is used with
 	schema  schema.Schema     // what the migrations make
+	seals   *seals            // which columns the master key seals
 }
 
-// readModels reads the Go code that sqlc made, and the migrations.
-func readModels(dir, migrations string) (*models, error) {
+// readModels reads the Go code that sqlc made, and what there is in the folder sql.
+func readModels(dir, sql string) (*models, error) {
 	found := &models{byName: map[string]*model{}, answers: map[string]string{}, imports: map[string]string{}}
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -81,7 +82,10 @@ func readModels(dir, migrations string) (*models, error) {
 	if len(found.byName) == 0 {
 		return nil, fmt.Errorf("there is no model in %s", dir)
 	}
-	found.schema, err = schema.Read(migrations)
+	if found.schema, err = schema.Read(filepath.Join(sql, "migrations")); err != nil {
+		return nil, err
+	}
+	found.seals, err = readSeals(filepath.Join(sql, "sealed.yaml"), found.schema)
 	return found, err
 }
 

@@ -22,6 +22,7 @@ func queries(plugin *protogen.Plugin, found *models) (map[string]string, error) 
 	for _, t := range c.tables {
 		files["table_"+t.GetName()+".sql"] = t.queries()
 	}
+	files["sealed.sql"] = found.seals.queries()
 	config, err := os.ReadFile("sqlc.yaml")
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/writ-id/writ/contracts/generate/schema"
 	storagev1 "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 )
 
@@ -34,7 +35,7 @@ func generated(t *testing.T, set *descriptorpb.FileDescriptorSet) (map[string]st
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := readModels(root+"db", root+"../sql/migrations")
+	found, err := readModels(root+"db", root+"../sql")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,6 +163,13 @@ func TestWhatDoesNotFitFailsByName(t *testing.T) {
 			m := messageOf(t, set, "writ.project.v3alpha.SearchProjectsRequest")
 			m.Field = append(m.Field, text("colour", 99))
 		}},
+		{"a sealed field of a column that is not", "the column secret_hash is sealed here and not in sql/sealed.yaml", func(t *testing.T, set *descriptorpb.FileDescriptorSet) {
+			for _, field := range messageOf(t, set, "writ.transfer.v1.TransferApp").GetField() {
+				if field.GetName() == "secret_hash" {
+					proto.SetExtension(field.GetOptions(), storagev1.E_Sealed, true)
+				}
+			}
+		}},
 		{"a constraint without a reason", "the constraint user_grants_user_key of the table user_grants has no reason", func(t *testing.T, set *descriptorpb.FileDescriptorSet) {
 			changeTable(t, set, "writ.grant.v3alpha.UserGrant", func(of *storagev1.Table) { of.Refused = nil })
 		}},
@@ -186,6 +194,31 @@ func TestWhatDoesNotFitFailsByName(t *testing.T) {
 	}
 }
 
+// TestEachColumnOfBytesIsSealedOrOpen: a secret that nobody seals anew is lost with the old
+// master key.
+func TestEachColumnOfBytesIsSealedOrOpen(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ migration, want string }{
+		"a new column":        {"ALTER TABLE apps ADD COLUMN signing_key bytea", "sql/sealed.yaml names the column apps.signing_key 0 times"},
+		"a column that went":  {"ALTER TABLE targets DROP COLUMN old_signing_key", "sql/sealed.yaml: targets.old_signing_key is no column of bytes"},
+		"what it is bound to": {"ALTER TABLE authenticators DROP COLUMN user_id", "the table authenticators has no column user_id"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			of, err := schema.Read(root + "../sql/migrations")
+			if err == nil {
+				err = of.Add(test.migration)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := readSeals(root+"../sql/sealed.yaml", of); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
 // TestAnEnumerationIsOfOneType refuses two types for one column.
 func TestAnEnumerationIsOfOneType(t *testing.T) {
 	t.Parallel()
@@ -199,7 +232,7 @@ func TestAnEnumerationIsOfOneType(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := readModels(root+"db", root+"../sql/migrations")
+	found, err := readModels(root+"db", root+"../sql")
 	if err != nil {
 		t.Fatal(err)
 	}
