@@ -387,3 +387,27 @@ func SearchSessions(ctx context.Context, t *resource.Table[db.SessionRow, Sessio
 		}
 	})
 }
+
+// BeginSession sets what the statement of this name stores of a row.
+func (Sessions) BeginSession(p *db.BeginSessionParams, r *db.SessionRow) {
+	p.InstanceID = r.InstanceID
+	p.ID = r.ID
+	p.OrgID = r.OrgID
+	p.Creator = r.Creator
+	p.TokenHash = r.TokenHash
+	p.ExpirationDate = r.ExpirationDate
+	p.FingerprintID = r.FingerprintID
+	p.Ip = r.Ip
+	p.Description = r.Description
+	p.Metadata = r.Metadata
+	p.UserVerifiedAt = r.UserVerifiedAt
+	p.PasswordVerifiedAt = r.PasswordVerifiedAt
+	p.TotpVerifiedAt = r.TotpVerifiedAt
+	p.OtpSmsVerifiedAt = r.OtpSmsVerifiedAt
+	p.OtpEmailVerifiedAt = r.OtpEmailVerifiedAt
+	p.IntentVerifiedAt = r.IntentVerifiedAt
+	p.IntentAuthTime = r.IntentAuthTime
+	p.IdpID = r.IdpID
+	p.CreationDate = r.CreationDate
+	p.ChangeDate = r.ChangeDate
+}

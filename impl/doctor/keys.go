@@ -31,7 +31,7 @@ func (d *doctor) keys(ctx context.Context, at *store.DB) {
 			return
 		}
 		for _, key := range keys {
-			if key.State != 2 { // active, since its due date
+			if key.State != db.KeyStateActive { // since its due date
 				continue
 			}
 			due := signing.RotationDue(key.DueDate)

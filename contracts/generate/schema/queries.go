@@ -30,7 +30,7 @@ func ReadQueries(dir string) ([]*Query, error) {
 		if err != nil {
 			return nil, err
 		}
-		some, err := queriesOf(file, string(text))
+		some, err := QueriesOf(file, string(text))
 		if err != nil {
 			return nil, err
 		}
@@ -39,7 +39,8 @@ func ReadQueries(dir string) ([]*Query, error) {
 	return all, nil
 }
 
-func queriesOf(file, text string) ([]*Query, error) {
+// QueriesOf returns the statements of a file.
+func QueriesOf(file, text string) ([]*Query, error) {
 	var all []*Query
 	places := append(beginning.FindAllStringSubmatchIndex(text, -1), []int{len(text)})
 	for i, at := range places[:len(places)-1] {

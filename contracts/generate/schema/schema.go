@@ -30,7 +30,7 @@ type Table struct {
 type Column struct {
 	Name      string
 	Type      string // as PostgreSQL's catalogue calls it: bytea, int2, text
-	Generated bool   // PostgreSQL fills it, and refuses any other value
+	Generated bool   // PostgreSQL fills it, by an expression that is stored or a default that is computed
 }
 
 // Key is a constraint, or a unique index, that a row can violate because of other rows.
@@ -169,7 +169,8 @@ func (t *Table) addColumn(c Node) {
 	t.Columns = append(t.Columns, column)
 	for _, one := range c.List("constraints") {
 		of := one.In("Constraint")
-		column.Generated = column.Generated || slices.Contains([]string{"CONSTR_GENERATED", "CONSTR_IDENTITY"}, of.Text("contype"))
+		column.Generated = column.Generated || slices.Contains([]string{"CONSTR_GENERATED", "CONSTR_IDENTITY"}, of.Text("contype")) ||
+			of.Text("contype") == "CONSTR_DEFAULT" && of.In("raw_expr", "FuncCall") != nil
 		t.addKey(of, []string{column.Name})
 	}
 }

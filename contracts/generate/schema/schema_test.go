@@ -40,8 +40,9 @@ func TestTheSchemaThatIsReadIsThatOfTheDatabase(t *testing.T) {
 	rows, err := conn.Query(t.Context(), `WITH own AS (
 			SELECT c.oid, c.relname::text AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 			WHERE n.nspname = 'public' AND c.relkind = 'r' AND c.relname <> 'goose_db_version')
-		SELECT o.name || '.' || a.attname || CASE WHEN a.attgenerated <> '' OR a.attidentity <> '' THEN ' generated' ELSE '' END FROM own o
+		SELECT o.name || '.' || a.attname || CASE WHEN a.attgenerated <> '' OR a.attidentity <> '' OR pg_get_expr(d.adbin, d.adrelid) ~ '^\w+\(' THEN ' generated' ELSE '' END FROM own o
 		JOIN pg_attribute a ON a.attrelid = o.oid AND a.attnum > 0 AND NOT a.attisdropped
+			LEFT JOIN pg_attrdef d ON d.adrelid = o.oid AND d.adnum = a.attnum
 		UNION ALL SELECT o.name || ' ' || k.contype::text || ' ' || k.conname || ' ' || coalesce((SELECT f.relname FROM pg_class f WHERE f.oid = k.confrelid), '') FROM own o
 		JOIN pg_constraint k ON k.conrelid = o.oid AND k.contype IN ('p', 'u', 'f')
 		UNION ALL SELECT o.name || ' u ' || x.relname || ' ' FROM own o JOIN pg_index i ON i.indrelid = o.oid AND i.indisunique

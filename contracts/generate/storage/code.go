@@ -52,6 +52,7 @@ func code(plugin *protogen.Plugin, found *models) (map[string]string, error) {
 		w := &writer{GeneratedFile: plugin.NewGeneratedFile(name, "github.com/writ-id/writ/gen/storage"), table: t, models: found, name: camel(t.GetName())}
 		w.row = "*" + w.QualifiedGoIdent(dbPackage.Ident(t.rows.Name))
 		w.file()
+		w.fills(found.queries)
 		for _, message := range slices.Concat(t.assigned, t.filled) {
 			if other := taken[message.GoIdent.GoName]; other != "" {
 				w.fail("%s and %s have the same name", message.Desc.FullName(), other)

@@ -29,8 +29,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/pluginpb"
-
-	"github.com/writ-id/writ/contracts/generate/schema"
 )
 
 func main() {
@@ -78,11 +76,7 @@ func run(what, image, models, out string) error {
 }
 
 func writeBatches(found *models, dir string) error {
-	statements, err := schema.ReadQueries("sql/queries")
-	if err != nil {
-		return err
-	}
-	text, err := batches(found, statements)
+	text, err := batches(found, found.queries)
 	if err != nil {
 		return err
 	}

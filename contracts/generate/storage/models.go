@@ -59,6 +59,7 @@ type models struct {
 	imports map[string]string // the path of a package, by the name it is used with
 	schema  schema.Schema     // what the migrations make
 	seals   *seals            // which columns the master key seals
+	queries []*schema.Query   // the statements by hand
 }
 
 // readModels reads the Go code that sqlc made, and what there is in the folder sql.
@@ -83,6 +84,9 @@ func readModels(dir, sql string) (*models, error) {
 		return nil, fmt.Errorf("there is no model in %s", dir)
 	}
 	if found.schema, err = schema.Read(filepath.Join(sql, "migrations")); err != nil {
+		return nil, err
+	}
+	if found.queries, err = schema.ReadQueries(filepath.Join(sql, "queries")); err != nil {
 		return nil, err
 	}
 	found.seals, err = readSeals(filepath.Join(sql, "sealed.yaml"), found.schema)

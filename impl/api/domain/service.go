@@ -49,7 +49,7 @@ func New(env resource.Env, client *outgoing.Client) *Service {
 func (s *Service) CreateDomain(ctx context.Context, req *domainv3.CreateDomainRequest) (*domainv3.CreateDomainResponse, error) {
 	row := &db.Domain{ValidationToken: newToken()}
 	storage.AssignDomain(row, req.GetDomain())
-	if row.ValidationType == 0 {
+	if row.ValidationType == domainv3.ValidationType_VALIDATION_TYPE_UNSPECIFIED {
 		row.ValidationType = domainv3.ValidationType_VALIDATION_TYPE_DNS
 	}
 	if policy.CallFrom(ctx).Caller.InstanceID == "" {
@@ -82,7 +82,7 @@ func (s *Service) PatchDomain(ctx context.Context, req *domainv3.PatchDomainRequ
 	details, err := s.domains.Change(ctx, req.GetId(), &eventv1.DomainChanged{}, func(_ pgx.Tx, row *db.Domain) error {
 		before := row.ValidationType
 		storage.AssignPatchDomain(row, req.GetDomain())
-		if row.ValidationType == 0 {
+		if row.ValidationType == domainv3.ValidationType_VALIDATION_TYPE_UNSPECIFIED {
 			row.ValidationType = domainv3.ValidationType_VALIDATION_TYPE_DNS
 		}
 		if row.ValidationType != before && !row.IsVerified {

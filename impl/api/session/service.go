@@ -142,12 +142,8 @@ func (s *Service) createAtOnce(ctx context.Context, made *row, p *proven, in *se
 	if err != nil {
 		return err
 	}
-	params := db.BeginSessionParams{
-		InstanceID: made.InstanceID, ID: made.ID, UserID: p.user.ID, OrgID: p.user.OrgID, Generation: p.user.Generation, Creator: made.Creator,
-		TokenHash: made.TokenHash, ExpirationDate: made.ExpirationDate, FingerprintID: made.FingerprintID, Ip: made.Ip, Description: made.Description,
-		Metadata: made.Metadata, UserVerifiedAt: *made.UserVerifiedAt, PasswordVerifiedAt: *made.PasswordVerifiedAt,
-		CreationDate: made.CreationDate, ChangeDate: made.ChangeDate,
-	}
+	params := db.BeginSessionParams{UserID: p.user.ID, Generation: p.user.Generation}
+	storage.Sessions{}.BeginSession(&params, made)
 	p.password.Judged(&params)
 	params.Grow(len(events))
 	for i := range events {
