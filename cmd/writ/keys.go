@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/dev/ready"
@@ -121,7 +122,7 @@ after the other, before the next step.
 		if err := server.CheckMasterKey(cmd.Context(), db, key); err != nil {
 			return nil, err
 		}
-		for _, one := range server.SealedColumns() {
+		for _, one := range storage.Sealed {
 			n, err := one.Reseal(cmd.Context(), db, key)
 			if err != nil {
 				return nil, err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/core/cell"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
@@ -70,7 +71,7 @@ directly, not through a pooler; the role of the source owns the tables.`,
 			if err := checkKeys(ctx, c); err != nil {
 				return err
 			}
-			for _, s := range server.SealedColumns() {
+			for _, s := range storage.Sealed {
 				c.Sealed = append(c.Sealed, cell.Sealed{Table: s.Table, Key: s.Key, Bound: s.Bound, Columns: s.Columns})
 			}
 			c.Progress = func(step string) { fmt.Fprintln(os.Stderr, "writ:", step) }

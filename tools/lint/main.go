@@ -10,6 +10,7 @@ package main
 import (
 	"go/ast"
 	"go/token"
+	"go/types"
 	"os"
 	"slices"
 	"strings"
@@ -46,7 +47,7 @@ func main() {
 	all := slices.Clone(vet.Suite)
 	all = append(all,
 		errcheck.Analyzer, ineffassign.Analyzer, wastedassign.Analyzer, bodyclose.Analyzer, nilerr.Analyzer,
-		errorlint.NewAnalyzer(), gocritic.Analyzer, conversions, spelling, dead)
+		errorlint.NewAnalyzer(), gocritic.Analyzer, conversions, spelling, dead, whole)
 	for _, group := range [][]*lint.Analyzer{staticcheck.Analyzers, simple.Analyzers, stylecheck.Analyzers, quickfix.Analyzers} {
 		for _, one := range group {
 			if !slices.Contains(unwanted, one.Analyzer.Name) {
@@ -137,6 +138,28 @@ var spelling = &analysis.Analyzer{Name: "misspell", Doc: "finds misspelled words
 var dead = &analysis.Analyzer{Name: "unused", Doc: "finds what nobody uses", Requires: []*analysis.Analyzer{unused.Analyzer.Analyzer}, Run: func(pass *analysis.Pass) (any, error) {
 	for _, one := range pass.ResultOf[unused.Analyzer.Analyzer].(unused.Result).Unused {
 		report(pass, one.Position, one.Kind+" "+one.Name+" is unused")
+	}
+	return nil, nil
+}}
+
+// whole finds rows of batches (gen/db, …Entry) that lack a column, which would be empty in each row.
+var whole = &analysis.Analyzer{Name: "whole", Doc: "finds rows of batches that lack a column", Run: func(pass *analysis.Pass) (any, error) {
+	for _, file := range pass.Files {
+		ast.Inspect(file, func(node ast.Node) bool {
+			literal, ok := node.(*ast.CompositeLit)
+			if !ok {
+				return true
+			}
+			named, ok := pass.TypesInfo.TypeOf(literal).(*types.Named)
+			if !ok || !strings.HasSuffix(named.Obj().Name(), "Entry") || !strings.HasSuffix(named.Obj().Pkg().Path(), "/gen/db") {
+				return true
+			}
+			of, ok := named.Underlying().(*types.Struct)
+			if ok && len(literal.Elts) < of.NumFields() {
+				pass.Reportf(literal.Pos(), "%s has %d columns, of which %d are given", named.Obj().Name(), of.NumFields(), len(literal.Elts))
+			}
+			return true
+		})
 	}
 	return nil, nil
 }}

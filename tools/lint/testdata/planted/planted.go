@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"os"
 	"strings"
+
+	"planted/gen/db"
 )
 
 func unchecked(file *os.File) {
@@ -93,4 +95,6 @@ func static(in int) int {
 
 func dead() {} // want unused
 
-var _ = []any{unchecked, ineffective, wasted, body, swallowed, compared, critic, rows, converted, misspelled, printed, simple, static}
+func row() db.RowEntry { return db.RowEntry{One: "x"} } // want whole
+
+var _ = []any{row, unchecked, ineffective, wasted, body, swallowed, compared, critic, rows, converted, misspelled, printed, simple, static}
