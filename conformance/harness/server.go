@@ -22,7 +22,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -35,6 +34,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/writ-id/writ/impl/dev/freeport"
 )
 
 // Server is how to reach a server: the content of its ready file.
@@ -200,7 +201,7 @@ func start(program string) (*Server, error) {
 		if err := server.pool(pooler); err != nil {
 			return nil, err
 		}
-		port, err := freePort() // a part of the issuer
+		port, err := freeport.Get() // a part of the issuer
 		if err != nil {
 			return nil, err
 		}
@@ -300,17 +301,6 @@ func (s *Server) node(program string, args ...string) (*Server, error) {
 	})
 	node.Issuer = "http://" + node.Addr
 	return &node, err
-}
-
-// freePort returns a port on which nothing listened a moment ago.
-func freePort() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	return port, err
 }
 
 // MasterKeyFile returns where the master key of s is.

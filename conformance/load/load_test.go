@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -23,6 +22,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
+	"github.com/writ-id/writ/impl/dev/freeport"
 )
 
 // The benchmarks run only when asked for: they take minutes and a quiet machine.
@@ -359,12 +359,11 @@ func wait(t *testing.T, done func() bool) {
 }
 
 func freeAddr(t *testing.T) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Get()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	return "127.0.0.1:" + port
 }
 
 // webClient holds the gRPC-web clients of the measured operations.

@@ -132,7 +132,7 @@ func startWith(t *testing.T, secure, inbox bool, origins map[string]string) *wor
 	}
 	w.instance = &policy.Instance{ID: w.users["alice"].InstanceID, Name: "a", AllowRegistration: true}
 	w.instance.DefaultOrg = w.value("SELECT default_org FROM instances WHERE id = $1", w.instance.ID)
-	factors, users := authenticator.NewFactors(env, sealer), user.New(user.Config{Env: env})
+	factors, users := authenticator.NewFactors(env, sealer), user.New(user.Config{Env: env, Hashes: secret.Cheap})
 	w.factors = authenticator.New(env, factors)
 	w.idps, w.links, w.roles = idp.New(env, sealer), idplink.New(env), roles
 	w.Pages = login.New(login.Config{
