@@ -110,11 +110,17 @@ func startBehind(t *testing.T, secure bool, origins map[string]string) *world {
 // startWith starts the pages. Without an inbox messages need a provider.
 func startWith(t *testing.T, secure, inbox bool, origins map[string]string) *world {
 	t.Helper()
+	return startHashing(t, secret.Cheap, secure, inbox, origins)
+}
+
+// startHashing is startWith, with passwords that cost what hashes make them cost.
+func startHashing(t *testing.T, hashes secret.Hasher, secure, inbox bool, origins map[string]string) *world {
+	t.Helper()
 	w := &world{T: t, users: map[string]seed.AppliedUser{}}
 	w.clock.Store(time.Now().UnixMicro())
 	w.db = pgtest.Open(t, 8)
 	config := servertest.Config(w.db)
-	config.Now = w.now
+	config.Now, config.Hashes = w.now, hashes
 	env := resource.Env{DB: w.db, Now: w.now, NewID: config.NewID, Inbox: inbox}
 	for _, one := range servertest.Apply(t, config, people).Users {
 		name, _, _ := strings.Cut(one.LoginName, "@")
@@ -132,7 +138,7 @@ func startWith(t *testing.T, secure, inbox bool, origins map[string]string) *wor
 	}
 	w.instance = &policy.Instance{ID: w.users["alice"].InstanceID, Name: "a", AllowRegistration: true}
 	w.instance.DefaultOrg = w.value("SELECT default_org FROM instances WHERE id = $1", w.instance.ID)
-	factors, users := authenticator.NewFactors(env, sealer), user.New(user.Config{Env: env, Hashes: secret.Cheap})
+	factors, users := authenticator.NewFactors(env, sealer), user.New(user.Config{Env: env, Hashes: hashes})
 	w.factors = authenticator.New(env, factors)
 	w.idps, w.links, w.roles = idp.New(env, sealer), idplink.New(env), roles
 	w.Pages = login.New(login.Config{

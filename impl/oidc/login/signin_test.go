@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/oidc/login/flow"
 )
 
@@ -39,7 +40,7 @@ var sealedTries = regexp.MustCompile(`writ_wrong_[A-Za-z0-9_-]+`)
 // page but for the sealed flow, its headers and its cookies; and the time.
 func TestSEC170_WhyNobodySignsInIsNotTold(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := startHashing(t, secret.Hasher{}, false, true, nil)
 	answers := map[string][]string{}
 	for _, test := range []struct{ who, name, password string }{
 		{"a wrong password", "alice@a.example", "wrong"},
