@@ -15,6 +15,7 @@ package writ
 //go:generate bin/oapi-codegen -config contracts/generate/restclient/config.yaml gen/openapi/openapi.json
 //go:generate mkdir -p gen/oauth
 //go:generate bin/oapi-codegen -config contracts/generate/oauth/config.yaml gen/openapi/openapi.json
+//go:generate go run ./contracts/generate/params contracts/openapi/oauth.yaml gen/oauth/params.go
 //go:generate mkdir -p gen/admin
 //go:generate bin/oapi-codegen -config contracts/generate/admin/config.yaml gen/openapi/openapi.json
 //go:generate mkdir -p gen/devapi

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/dev/ready"
@@ -140,7 +141,7 @@ func reseal(cmd *cobra.Command, database *databaseFlag, key *secret.MasterKey) e
 	if err := server.CheckMasterKey(cmd.Context(), db, key); err != nil {
 		return err
 	}
-	for _, one := range server.SealedColumns() {
+	for _, one := range storage.Sealed {
 		n, err := one.Reseal(cmd.Context(), db, key)
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/core/cell"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
@@ -94,7 +95,7 @@ func (m *moving) run(cmd *cobra.Command) error {
 	if err := checkKeys(ctx, m.c); err != nil {
 		return err
 	}
-	for _, s := range server.SealedColumns() {
+	for _, s := range storage.Sealed {
 		m.c.Sealed = append(m.c.Sealed, cell.Sealed{Table: s.Table, Key: s.Key, Bound: s.Bound, Columns: s.Columns})
 	}
 	m.c.Progress = func(step string) { fmt.Fprintln(os.Stderr, "writ:", step) }

@@ -29,6 +29,7 @@ type AddDeliveryAttemptsParams struct {
 	Headers     []string    `db:"headers"`
 }
 
+// Without delivery_attempts: provider: which messages alone have.
 func (q *Queries) AddDeliveryAttempts(ctx context.Context, db DBTX, arg AddDeliveryAttemptsParams) error {
 	_, err := db.Exec(ctx, addDeliveryAttempts,
 		arg.InstanceIds,
@@ -58,6 +59,7 @@ type AddToDeliveryQueuesParams struct {
 	Targets     []string  `db:"targets"`
 }
 
+// Without delivery_queues: leased_by, lease_end: nobody works on one that is new.
 // In their order, as everybody locks them.
 func (q *Queries) AddToDeliveryQueues(ctx context.Context, db DBTX, arg AddToDeliveryQueuesParams) error {
 	_, err := db.Exec(ctx, addToDeliveryQueues, arg.Now, arg.InstanceIds, arg.Targets)
@@ -149,10 +151,10 @@ func (q *Queries) EndAhead(ctx context.Context, db DBTX, arg EndAheadParams) (bo
 
 const endAttempts = `-- name: EndAttempts :exec
 UPDATE deliveries d SET state = n.state, dead_reason = n.dead_reason, attempts = d.attempts + n.attempts, all_attempts = d.all_attempts + n.attempts,
-    next_attempt = CASE WHEN n.state = 3 AND NOT d.is_held THEN n.next_attempt END, is_held = d.is_held AND n.state = 3, change_date = $1::timestamptz
+    next_attempt = CASE WHEN n.state = 3 /* DELIVERY_STATE_FAILED */ AND NOT d.is_held THEN n.next_attempt END, is_held = d.is_held AND n.state = 3 /* DELIVERY_STATE_FAILED */, change_date = $1::timestamptz
 FROM (SELECT unnest($2::text[]) AS instance_id, unnest($3::text[]) AS id, unnest($4::smallint[]) AS state, unnest($5::smallint[]) AS dead_reason,
     unnest($6::int[]) AS attempts, unnest($7::timestamptz[]) AS next_attempt) n
-WHERE d.instance_id = n.instance_id AND d.id = n.id AND d.state <> 2 AND d.state <> 4
+WHERE d.instance_id = n.instance_id AND d.id = n.id AND d.state <> 2 /* DELIVERY_STATE_DELIVERED */ AND d.state <> 4 /* DELIVERY_STATE_DEAD */
 `
 
 type EndAttemptsParams struct {
@@ -183,18 +185,18 @@ func (q *Queries) EndAttempts(ctx context.Context, db DBTX, arg EndAttemptsParam
 const endFollowing = `-- name: EndFollowing :many
 WITH RECURSIVE ended AS (
     SELECT d.instance_id, d.id, d.is_followed, h.came_to FROM (
-            SELECT n.instance_id, n.id, coalesce((SELECT o.state FROM deliveries o WHERE o.instance_id = n.instance_id AND o.id = n.id), 2) AS came_to
+            SELECT n.instance_id, n.id, coalesce((SELECT o.state FROM deliveries o WHERE o.instance_id = n.instance_id AND o.id = n.id), 2 /* DELIVERY_STATE_DELIVERED */) AS came_to
             FROM (SELECT unnest($2::text[]) AS instance_id, unnest($3::text[]) AS id) n) h
-        JOIN deliveries d ON d.instance_id = h.instance_id AND d.follows = h.id AND d.is_held AND d.state <> 2 AND d.state <> 4
-    WHERE h.came_to <> 1 AND h.came_to <> 3
+        JOIN deliveries d ON d.instance_id = h.instance_id AND d.follows = h.id AND d.is_held AND d.state <> 2 /* DELIVERY_STATE_DELIVERED */ AND d.state <> 4 /* DELIVERY_STATE_DEAD */
+    WHERE h.came_to <> 1 /* DELIVERY_STATE_PENDING */ AND h.came_to <> 3 /* DELIVERY_STATE_FAILED */
     UNION ALL
     SELECT d.instance_id, d.id, d.is_followed, e.came_to FROM ended e
-        JOIN deliveries d ON d.instance_id = e.instance_id AND d.follows = e.id AND d.is_held AND d.state <> 2 AND d.state <> 4
-    WHERE e.came_to = 4 AND e.is_followed
+        JOIN deliveries d ON d.instance_id = e.instance_id AND d.follows = e.id AND d.is_held AND d.state <> 2 /* DELIVERY_STATE_DELIVERED */ AND d.state <> 4 /* DELIVERY_STATE_DEAD */
+    WHERE e.came_to = 4 /* DELIVERY_STATE_DEAD */ AND e.is_followed
 )
-UPDATE deliveries d SET is_held = false, change_date = $1::timestamptz, queued_date = CASE WHEN e.came_to = 2 THEN $1::timestamptz ELSE d.queued_date END,
-    state = CASE WHEN e.came_to = 4 THEN 4 ELSE d.state END, dead_reason = CASE WHEN e.came_to = 4 THEN 5 ELSE d.dead_reason END,
-    next_attempt = CASE WHEN e.came_to <> 4 THEN d.next_attempt END
+UPDATE deliveries d SET is_held = false, change_date = $1::timestamptz, queued_date = CASE WHEN e.came_to = 2 /* DELIVERY_STATE_DELIVERED */ THEN $1::timestamptz ELSE d.queued_date END,
+    state = CASE WHEN e.came_to = 4 /* DELIVERY_STATE_DEAD */ THEN 4 /* DELIVERY_STATE_DEAD */ ELSE d.state END, dead_reason = CASE WHEN e.came_to = 4 /* DELIVERY_STATE_DEAD */ THEN 5 /* DEAD_REASON_INTERRUPTED */ ELSE d.dead_reason END,
+    next_attempt = CASE WHEN e.came_to <> 4 /* DELIVERY_STATE_DEAD */ THEN d.next_attempt END
 FROM ended e WHERE d.instance_id = e.instance_id AND d.id = e.id
 RETURNING d.instance_id, d.target, d.object_type, d.object_id
 `
@@ -241,10 +243,10 @@ func (q *Queries) EndFollowing(ctx context.Context, db DBTX, arg EndFollowingPar
 }
 
 const endQueue = `-- name: EndQueue :many
-UPDATE deliveries e SET state = 4, dead_reason = 4, next_attempt = NULL, is_held = false, change_date = $1::timestamptz
+UPDATE deliveries e SET state = 4 /* DELIVERY_STATE_DEAD */, dead_reason = 4 /* DEAD_REASON_TARGET_DELETED */, next_attempt = NULL, is_held = false, change_date = $1::timestamptz
 WHERE e.instance_id = $2 AND e.id IN (
     SELECT d.id FROM deliveries d JOIN delivery_queues q ON q.instance_id = d.instance_id AND q.target = d.target AND q.leased_by = $3::text
-    WHERE d.instance_id = $2 AND d.target = $4 AND d.state IN (1, 3) LIMIT $5::int FOR NO KEY UPDATE OF q)
+    WHERE d.instance_id = $2 AND d.target = $4 AND d.state IN (1 /* DELIVERY_STATE_PENDING */, 3 /* DELIVERY_STATE_FAILED */) LIMIT $5::int FOR NO KEY UPDATE OF q)
 RETURNING e.id, e.is_followed
 `
 
@@ -364,7 +366,7 @@ const freeLanes = `-- name: FreeLanes :many
 SELECT l.nr::int AS nr FROM (SELECT unnest($1::text[]) AS instance_id, unnest($2::text[]) AS target, unnest($3::text[]) AS object_type,
     unnest($4::text[]) AS object_id, unnest($5::int[]) AS nr) l
 WHERE NOT EXISTS (SELECT FROM deliveries d
-    WHERE d.instance_id = l.instance_id AND d.target = l.target AND d.object_type = l.object_type AND d.object_id = l.object_id AND d.state IN (1, 3) AND NOT d.is_held)
+    WHERE d.instance_id = l.instance_id AND d.target = l.target AND d.object_type = l.object_type AND d.object_id = l.object_id AND d.state IN (1 /* DELIVERY_STATE_PENDING */, 3 /* DELIVERY_STATE_FAILED */) AND NOT d.is_held)
 `
 
 type FreeLanesParams struct {
@@ -452,7 +454,7 @@ func (q *Queries) HearingInstances(ctx context.Context, db DBTX) ([]string, erro
 
 const heldDeliveries = `-- name: HeldDeliveries :many
 SELECT d.instance_id, d.id, d.follows::text AS follows,
-    EXISTS (SELECT FROM deliveries h WHERE h.instance_id = d.instance_id AND h.id = d.follows AND h.state <> 2 AND h.state <> 4)::bool AS waits
+    EXISTS (SELECT FROM deliveries h WHERE h.instance_id = d.instance_id AND h.id = d.follows AND h.state <> 2 /* DELIVERY_STATE_DELIVERED */ AND h.state <> 4 /* DELIVERY_STATE_DEAD */)::bool AS waits
 FROM deliveries d WHERE d.is_held AND (d.instance_id, d.id) > ($1::text, $2::text)
 ORDER BY d.instance_id, d.id LIMIT $3::int
 `
@@ -575,7 +577,7 @@ func (q *Queries) InstancesAhead(ctx context.Context, db DBTX, instanceIds []str
 }
 
 const isToBeSent = `-- name: IsToBeSent :one
-SELECT EXISTS (SELECT FROM deliveries d WHERE d.instance_id = $1 AND d.id = $2 AND d.state <> 2 AND d.state <> 4)::bool AS is
+SELECT EXISTS (SELECT FROM deliveries d WHERE d.instance_id = $1 AND d.id = $2 AND d.state <> 2 /* DELIVERY_STATE_DELIVERED */ AND d.state <> 4 /* DELIVERY_STATE_DEAD */)::bool AS is
 `
 
 type IsToBeSentParams struct {
@@ -799,9 +801,9 @@ INSERT INTO deliveries (instance_id, id, target, execution, delivered_type, deli
     follows, is_held, is_followed, state, dead_reason, attempts, all_attempts, queued_date, sequence, creation_date, change_date)
 SELECT n.instance_id, n.id, n.target, n.execution, n.delivered_type, n.delivered_sequence, n.object_type, n.object_id, n.position, n.body, n.traceparent,
     CASE WHEN n.is_first AND n.follows = '' AND NOT EXISTS (
-        SELECT FROM deliveries d WHERE d.instance_id = n.instance_id AND d.target = n.target AND d.object_type = n.object_type AND d.object_id = n.object_id AND d.state IN (1, 3)
+        SELECT FROM deliveries d WHERE d.instance_id = n.instance_id AND d.target = n.target AND d.object_type = n.object_type AND d.object_id = n.object_id AND d.state IN (1 /* DELIVERY_STATE_PENDING */, 3 /* DELIVERY_STATE_FAILED */)
     ) THEN $1::timestamptz END,
-    nullif(n.follows, ''), n.follows <> '', n.is_followed, 1, 0, 0, 0, $1::timestamptz, n.delivered_sequence, $1::timestamptz, $1::timestamptz
+    nullif(n.follows, ''), n.follows <> '', n.is_followed, 1 /* DELIVERY_STATE_PENDING */, 0 /* DEAD_REASON_UNSPECIFIED */, 0, 0, $1::timestamptz, n.delivered_sequence, $1::timestamptz, $1::timestamptz
 FROM (SELECT unnest($2::text[]) AS instance_id, unnest($3::text[]) AS id, unnest($4::text[]) AS target, unnest($5::text[]) AS execution,
     unnest($6::text[]) AS delivered_type, unnest($7::bigint[]) AS delivered_sequence, unnest($8::text[]) AS object_type,
     unnest($9::text[]) AS object_id, unnest($10::bigint[]) AS position, unnest($11::text[]) AS body, unnest($12::text[]) AS traceparent, unnest($13::bool[]) AS is_first,
@@ -822,7 +824,7 @@ type QueueDeliveriesParams struct {
 	Bodies       []string  `db:"bodies"`
 	Traceparents []string  `db:"traceparents"`
 	AreFirst     []bool    `db:"are_first"`
-	Follow       []string  `db:"follow"`
+	Follows      []string  `db:"follows"`
 	AreFollowed  []bool    `db:"are_followed"`
 }
 
@@ -843,7 +845,7 @@ func (q *Queries) QueueDeliveries(ctx context.Context, db DBTX, arg QueueDeliver
 		arg.Bodies,
 		arg.Traceparents,
 		arg.AreFirst,
-		arg.Follow,
+		arg.Follows,
 		arg.AreFollowed,
 	)
 	return err
@@ -1033,7 +1035,7 @@ UPDATE deliveries d SET next_attempt = $1::timestamptz
 FROM (SELECT unnest($2::text[]) AS instance_id, unnest($3::text[]) AS target, unnest($4::text[]) AS object_type, unnest($5::text[]) AS object_id) l
     CROSS JOIN LATERAL (
         SELECT o.instance_id, o.id, o.next_attempt, o.is_held FROM deliveries o
-        WHERE o.instance_id = l.instance_id AND o.target = l.target AND o.object_type = l.object_type AND o.object_id = l.object_id AND o.state IN (1, 3)
+        WHERE o.instance_id = l.instance_id AND o.target = l.target AND o.object_type = l.object_type AND o.object_id = l.object_id AND o.state IN (1 /* DELIVERY_STATE_PENDING */, 3 /* DELIVERY_STATE_FAILED */)
         ORDER BY o.position LIMIT 1) next
 WHERE next.next_attempt IS NULL AND NOT next.is_held AND d.instance_id = next.instance_id AND d.id = next.id
 `
@@ -1091,11 +1093,11 @@ func (q *Queries) RenewDeliveryLeases(ctx context.Context, db DBTX, arg RenewDel
 }
 
 const replayDeliveries = `-- name: ReplayDeliveries :execrows
-UPDATE deliveries d SET state = 1, dead_reason = 0, attempts = 0, queued_date = $1::timestamptz, change_date = $1::timestamptz, is_held = n.is_held,
-    next_attempt = CASE WHEN d.state = 3 AND NOT n.is_held THEN $1::timestamptz END
+UPDATE deliveries d SET state = 1 /* DELIVERY_STATE_PENDING */, dead_reason = 0 /* DEAD_REASON_UNSPECIFIED */, attempts = 0, queued_date = $1::timestamptz, change_date = $1::timestamptz, is_held = n.is_held,
+    next_attempt = CASE WHEN d.state = 3 /* DELIVERY_STATE_FAILED */ AND NOT n.is_held THEN $1::timestamptz END
 FROM (SELECT o.id, o.follows IS NOT NULL AND EXISTS (
-        SELECT FROM deliveries h WHERE h.instance_id = o.instance_id AND h.id = o.follows AND (h.state <> 2 AND h.state <> 4 OR h.id = ANY ($3::text[]))) AS is_held
-    FROM deliveries o WHERE o.instance_id = $2 AND o.id = ANY ($3::text[]) AND o.state <> 1) n
+        SELECT FROM deliveries h WHERE h.instance_id = o.instance_id AND h.id = o.follows AND (h.state <> 2 /* DELIVERY_STATE_DELIVERED */ AND h.state <> 4 /* DELIVERY_STATE_DEAD */ OR h.id = ANY ($3::text[]))) AS is_held
+    FROM deliveries o WHERE o.instance_id = $2 AND o.id = ANY ($3::text[]) AND o.state <> 1 /* DELIVERY_STATE_PENDING */) n
 WHERE d.instance_id = $2 AND d.id = n.id
 `
 
@@ -1154,7 +1156,7 @@ func (q *Queries) SkipEvents(ctx context.Context, db DBTX, below uint64) (bool, 
 const sweepDeliveries = `-- name: SweepDeliveries :one
 WITH old AS (
     SELECT o.instance_id, o.id FROM instances i CROSS JOIN LATERAL (
-        SELECT d.instance_id, d.id FROM deliveries d WHERE d.instance_id = i.id AND d.creation_date < $1::timestamptz AND d.change_date < $1::timestamptz AND d.state IN (2, 4)
+        SELECT d.instance_id, d.id FROM deliveries d WHERE d.instance_id = i.id AND d.creation_date < $1::timestamptz AND d.change_date < $1::timestamptz AND d.state IN (2 /* DELIVERY_STATE_DELIVERED */, 4 /* DELIVERY_STATE_DEAD */)
         ORDER BY d.creation_date LIMIT $2::int) o
     LIMIT $2::int
 ), attempts AS (

@@ -32,7 +32,7 @@ func (q *Queries) HoldProject(ctx context.Context, db DBTX, arg HoldProjectParam
 }
 
 const isServiceUser = `-- name: IsServiceUser :one
-SELECT EXISTS (SELECT FROM users WHERE instance_id = $1 AND id = $2 AND user_type = 2)::bool
+SELECT EXISTS (SELECT FROM users WHERE instance_id = $1 AND id = $2 AND user_type = 2 /* USER_TYPE_SERVICE */)::bool
 `
 
 type IsServiceUserParams struct {

@@ -58,7 +58,7 @@ SELECT u.id, u.org_id::text AS org_id, (u.username || coalesce('@' || d.domain, 
 FROM users u
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
 LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
-WHERE u.instance_id = $1 AND u.user_type = 1 AND u.state = 1 AND o.state = 1
+WHERE u.instance_id = $1 AND u.user_type = 1 /* USER_TYPE_HUMAN */ AND u.state = 1 /* USER_STATE_ACTIVE */ AND o.state = 1 /* EFFECTIVE_STATE_ACTIVE */
   AND ($2::text = '' OR u.org_id = $2) AND ($3::text = '' OR u.id = $3)
   AND (u.email_folded = $4::text AND u.email_folded <> '' AND u.is_email_verified AND (u.is_email_proven OR u.org_id = $2)
     OR $5::text <> '' AND u.username_folded = $5 AND u.org_id = $6::text)
@@ -138,7 +138,7 @@ FROM idp_links l
 JOIN users u ON u.instance_id = l.instance_id AND u.id = l.user_id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
 LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
-WHERE l.instance_id = $1 AND l.idp_id = $2 AND l.external_user_id = $3 AND u.user_type = 1
+WHERE l.instance_id = $1 AND l.idp_id = $2 AND l.external_user_id = $3 AND u.user_type = 1 /* USER_TYPE_HUMAN */
 `
 
 type LinkedUserParams struct {

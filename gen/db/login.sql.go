@@ -17,7 +17,7 @@ SELECT u.instance_id, u.id, u.org_id::text AS org_id
 FROM user_codes c
 JOIN users u ON u.instance_id = c.instance_id AND u.id = c.user_id
 JOIN registrations r ON r.instance_id = c.instance_id AND r.user_id = c.user_id
-WHERE c.purpose = 1 AND c.expiration_date < $1::timestamptz
+WHERE c.purpose = 1 /* LOGIN_CODE_VERIFY */ AND c.expiration_date < $1::timestamptz
 ORDER BY c.expiration_date LIMIT 1 FOR UPDATE OF u, r SKIP LOCKED
 `
 
@@ -53,7 +53,7 @@ func (q *Queries) AddRegistration(ctx context.Context, db DBTX, arg AddRegistrat
 const browserSessions = `-- name: BrowserSessions :many
 SELECT s.id, s.token_hash, s.user_id::text AS user_id, u.org_id::text AS org_id, u.display_name,
     (u.username || coalesce('@' || d.domain, ''))::text AS login_name,
-    (u.user_type = 1 AND u.state = 1 AND o.state = 1)::bool AS is_active,
+    (u.user_type = 1 /* USER_TYPE_HUMAN */ AND u.state = 1 /* USER_STATE_ACTIVE */ AND o.state = 1 /* EFFECTIVE_STATE_ACTIVE */)::bool AS is_active,
     u.password_change_required, u.password_changed, u.generation, u.failed_otp_attempts, u.failed_otp_until,
     s.expiration_date, s.password_verified_at, s.intent_verified_at, s.intent_auth_time, s.idp_id,
     (s.intent_verified_at IS NOT NULL AND EXISTS (
@@ -65,8 +65,8 @@ CROSS JOIN LATERAL (SELECT instance_id, id, org_id, user_type, state, username, 
 CROSS JOIN LATERAL (SELECT g.state FROM organizations g WHERE g.instance_id = u.instance_id AND g.id = u.org_id LIMIT 1) o
 LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
 LEFT JOIN LATERAL (
-    SELECT bool_or(a.type = 1) AS has_totp, (array_agg(a.address ORDER BY a.creation_date, a.id) FILTER (WHERE a.type = 2))[1] AS sms_address,
-        (array_agg(a.address ORDER BY a.creation_date, a.id) FILTER (WHERE a.type = 3))[1] AS email_address
+    SELECT bool_or(a.type = 1 /* SECOND_FACTOR_TYPE_TOTP */) AS has_totp, (array_agg(a.address ORDER BY a.creation_date, a.id) FILTER (WHERE a.type = 2 /* SECOND_FACTOR_TYPE_OTP_SMS */))[1] AS sms_address,
+        (array_agg(a.address ORDER BY a.creation_date, a.id) FILTER (WHERE a.type = 3 /* SECOND_FACTOR_TYPE_OTP_EMAIL */))[1] AS email_address
     FROM authenticators a WHERE a.instance_id = s.instance_id AND a.user_id = s.user_id AND a.is_verified) f ON true
 WHERE s.instance_id = $1 AND token_key(s.token_hash) = ANY($2::bytea[]) AND (s.expiration_date IS NULL OR s.expiration_date > $3::timestamptz)
 `
@@ -157,7 +157,7 @@ SELECT u.id, u.org_id::text AS org_id, u.state, u.email, u.is_email_verified, u.
     (u.username || coalesce('@' || d.domain, ''))::text AS login_name,
     EXISTS (SELECT FROM registrations r WHERE r.instance_id = u.instance_id AND r.user_id = u.id) AS is_registering
 FROM users u LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
-WHERE u.instance_id = $1 AND u.id = $2 AND u.user_type = 1 AND u.org_id IS NOT NULL
+WHERE u.instance_id = $1 AND u.id = $2 AND u.user_type = 1 /* USER_TYPE_HUMAN */ AND u.org_id IS NOT NULL
 `
 
 type CodeUserParams struct {
@@ -200,7 +200,7 @@ func (q *Queries) CodeUser(ctx context.Context, db DBTX, arg CodeUserParams) (Co
 }
 
 const dropResetCodes = `-- name: DropResetCodes :exec
-DELETE FROM user_codes WHERE instance_id = $1 AND user_id = $2 AND purpose = 2
+DELETE FROM user_codes WHERE instance_id = $1 AND user_id = $2 AND purpose = 2 /* LOGIN_CODE_RESET */
 `
 
 type DropResetCodesParams struct {
@@ -290,14 +290,14 @@ FROM (
     (SELECT 3, n.id FROM users n WHERE n.instance_id = $1 AND n.email_folded = $4::text AND n.is_email_verified AND n.email_folded <> ''
         AND (n.is_email_proven OR n.org_id = $6::text) LIMIT 2)
     UNION ALL
-    (SELECT 4, n.id FROM users n JOIN organizations no ON no.instance_id = n.instance_id AND no.id = n.org_id AND no.state = 1
-        WHERE n.instance_id = $1 AND n.username_folded = $4::text AND n.user_type = 1 AND n.state = 1
+    (SELECT 4, n.id FROM users n JOIN organizations no ON no.instance_id = n.instance_id AND no.id = n.org_id AND no.state = 1 /* EFFECTIVE_STATE_ACTIVE */
+        WHERE n.instance_id = $1 AND n.username_folded = $4::text AND n.user_type = 1 /* USER_TYPE_HUMAN */ AND n.state = 1 /* USER_STATE_ACTIVE */
         AND ($6::text = '' OR n.org_id = $6) LIMIT 2)
 ) named
 JOIN users u ON u.instance_id = $1 AND u.id = named.id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
 LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
-WHERE u.user_type = 1 AND u.state = 1 AND o.state = 1
+WHERE u.user_type = 1 /* USER_TYPE_HUMAN */ AND u.state = 1 /* USER_STATE_ACTIVE */ AND o.state = 1 /* EFFECTIVE_STATE_ACTIVE */
   AND ($6::text = '' OR u.org_id = $6) AND ($7::text = '' OR u.id = $7)
 ORDER BY named.rank, u.id
 `
@@ -534,7 +534,7 @@ const registrations = `-- name: Registrations :many
 SELECT u.id, u.org_id::text AS org_id
 FROM (
     SELECT n.id FROM users n WHERE n.instance_id = $1 AND n.email_folded = $2 AND NOT EXISTS (
-        SELECT FROM user_codes c WHERE c.instance_id = n.instance_id AND c.user_id = n.id AND c.purpose = 1
+        SELECT FROM user_codes c WHERE c.instance_id = n.instance_id AND c.user_id = n.id AND c.purpose = 1 /* LOGIN_CODE_VERIFY */
             AND c.expiration_date > $3::timestamptz AND c.browser <> $4::text)
     UNION SELECT $5::text
 ) named
@@ -678,7 +678,7 @@ func (q *Queries) UseUserCode(ctx context.Context, db DBTX, arg UseUserCodeParam
 
 const userOfEmail = `-- name: UserOfEmail :one
 SELECT id, org_id::text AS org_id, display_name, preferred_language, email FROM users
-WHERE instance_id = $1 AND email_folded = $2 AND is_email_verified AND is_email_proven AND user_type = 1
+WHERE instance_id = $1 AND email_folded = $2 AND is_email_verified AND is_email_proven AND user_type = 1 /* USER_TYPE_HUMAN */
 ORDER BY creation_date, id LIMIT 1
 `
 

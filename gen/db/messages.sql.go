@@ -17,7 +17,7 @@ const endMessageAttempt = `-- name: EndMessageAttempt :exec
 WITH ended AS (
     UPDATE messages m SET state = $8, dead_reason = $9, next_attempt = $10::timestamptz, change_date = $11::timestamptz,
         sent_date = CASE WHEN $12::bool THEN $11::timestamptz ELSE m.sent_date END, payload = CASE WHEN $13::bool THEN '{}' ELSE m.payload END
-    WHERE m.instance_id = $14 AND m.id = $15 AND m.state = 1 AND (m.attempts = $16 OR $12::bool)
+    WHERE m.instance_id = $14 AND m.id = $15 AND m.state = 1 /* MESSAGE_STATE_PENDING */ AND (m.attempts = $16 OR $12::bool)
     RETURNING m.instance_id, m.id)
 INSERT INTO delivery_attempts (instance_id, delivery, number, date, took_nanos, status, answer, error, headers, provider)
 SELECT e.instance_id, e.id, $1::int, $2::timestamptz, $3::bigint, $4::int, '', $5::text, '{}', $6::text
@@ -129,7 +129,7 @@ func (q *Queries) NotifyMessages(ctx context.Context, db DBTX) error {
 
 const queueMessage = `-- name: QueueMessage :exec
 WITH queued AS (INSERT INTO messages (instance_id, id, org_id, user_id, kind, template, recipient, language, payload, state, attempts, next_attempt, creation_date, change_date, expiration_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, 0, $10::timestamptz, $10::timestamptz, $10::timestamptz, $11))
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1 /* MESSAGE_STATE_PENDING */, 0, $10::timestamptz, $10::timestamptz, $10::timestamptz, $11))
 SELECT pg_notify('writ_changed', 'messages')
 `
 
@@ -147,6 +147,7 @@ type QueueMessageParams struct {
 	ExpirationDate *time.Time            `db:"expiration_date"`
 }
 
+// Without messages: sent_date, sequence, dead_reason, all_attempts: it was not sent yet, and has no events.
 // Workers hear of it when the transaction commits (store.Messages), so that they
 // need not ask all the time.
 func (q *Queries) QueueMessage(ctx context.Context, db DBTX, arg QueueMessageParams) error {
@@ -168,7 +169,7 @@ func (q *Queries) QueueMessage(ctx context.Context, db DBTX, arg QueueMessagePar
 
 const sweepMessages = `-- name: SweepMessages :execrows
 DELETE FROM messages d WHERE (d.instance_id, d.id) IN (
-    SELECT m.instance_id, m.id FROM messages m WHERE m.creation_date < $1::timestamptz AND m.change_date < $1::timestamptz AND m.state <> 1
+    SELECT m.instance_id, m.id FROM messages m WHERE m.creation_date < $1::timestamptz AND m.change_date < $1::timestamptz AND m.state <> 1 /* MESSAGE_STATE_PENDING */
     ORDER BY m.creation_date, m.id LIMIT $2::int)
 `
 
@@ -189,7 +190,7 @@ func (q *Queries) SweepMessages(ctx context.Context, db DBTX, arg SweepMessagesP
 const takeMessages = `-- name: TakeMessages :many
 UPDATE messages SET attempts = attempts + 1, all_attempts = all_attempts + 1, next_attempt = $1::timestamptz
 WHERE (instance_id, id) IN (
-    SELECT m.instance_id, m.id FROM messages m WHERE m.state = 1 AND m.next_attempt <= $2::timestamptz
+    SELECT m.instance_id, m.id FROM messages m WHERE m.state = 1 /* MESSAGE_STATE_PENDING */ AND m.next_attempt <= $2::timestamptz
         AND m.instance_id <> ALL ($3::text[]) AND m.instance_id || '/' || m.org_id <> ALL ($4::text[])
     ORDER BY m.next_attempt FOR UPDATE SKIP LOCKED LIMIT $5::int)
 RETURNING instance_id, id, org_id, user_id, kind, template, recipient, language, payload, state, attempts, next_attempt, creation_date, sent_date, sequence, change_date, dead_reason, all_attempts, expiration_date

@@ -49,13 +49,13 @@ WITH asked AS (
         q.auth_time, string_to_array(q.amr, E'\x1f'), nullif(q.actor, '')::jsonb, string_to_array(nullif(q.origins, ''), E'\x1f'), q.revoked, q.generation, q.idle_date, q.expiration_date, $24::timestamptz
     FROM asked q
     WHERE q.revoked OR (
-        EXISTS (SELECT FROM users u WHERE u.instance_id = q.instance_id AND u.id = q.user_id AND u.generation = q.user_generation AND u.state = 1)
+        EXISTS (SELECT FROM users u WHERE u.instance_id = q.instance_id AND u.id = q.user_id AND u.generation = q.user_generation AND u.state = 1 /* USER_STATE_ACTIVE */)
         AND (q.session_id = '' OR EXISTS (SELECT FROM sessions s WHERE s.instance_id = q.instance_id AND s.id = q.session_id))
         AND (q.parent_id = '' OR EXISTS (SELECT FROM parents p WHERE p.instance_id = q.instance_id AND p.id = q.parent_id)))
     ON CONFLICT DO NOTHING RETURNING oauth_grants.instance_id, oauth_grants.id, oauth_grants.revoked
 ), recorded AS (
     INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
-    SELECT m.instance_id, 'oidc_session', m.id, a.event_type, a.payload::jsonb, a.user_id, 3, a.org_id, $24::timestamptz, a.client_address, a.traceparent
+    SELECT m.instance_id, 'oidc_session', m.id, a.event_type, a.payload::jsonb, a.user_id, 3 /* OWNER_TYPE_ORG */, a.org_id, $24::timestamptz, a.client_address, a.traceparent
     FROM made m JOIN asked a ON a.instance_id = m.instance_id AND a.id = m.id AND a.revoked = m.revoked
 )
 SELECT made.instance_id, made.id, made.revoked FROM made
@@ -150,9 +150,9 @@ SELECT u.creation_date,
         SELECT m.id, m.value FROM user_metadata m WHERE m.instance_id = u.instance_id AND m.user_id = u.id ORDER BY m.id LIMIT 1000) m), '[]')::jsonb AS metadata,
     coalesce((SELECT jsonb_agg(jsonb_build_object('id', g.id, 'org_id', g.org_id, 'project_id', g.project_id, 'project_grant_id', coalesce(g.project_grant_id, ''), 'roles', g.role_keys)) FROM (
         SELECT g.instance_id, g.id, g.org_id, g.user_id, g.project_id, g.project_grant_id, g.role_keys, g.state, g.sequence, g.creation_date, g.change_date FROM user_grants g
-        JOIN projects p ON p.instance_id = g.instance_id AND p.id = g.project_id AND p.state = 1
+        JOIN projects p ON p.instance_id = g.instance_id AND p.id = g.project_id AND p.state = 1 /* EFFECTIVE_STATE_ACTIVE */
         LEFT JOIN project_grants pg ON pg.instance_id = g.instance_id AND pg.id = g.project_grant_id
-        WHERE g.instance_id = u.instance_id AND g.user_id = u.id AND g.state = 1 AND (g.project_grant_id IS NULL OR pg.state = 1)
+        WHERE g.instance_id = u.instance_id AND g.user_id = u.id AND g.state = 1 /* EFFECTIVE_STATE_ACTIVE */ AND (g.project_grant_id IS NULL OR pg.state = 1 /* EFFECTIVE_STATE_ACTIVE */)
         ORDER BY g.id LIMIT 1000) g), '[]')::jsonb AS grants
 FROM users u WHERE u.instance_id = $1 AND u.id = $2
 `
@@ -319,9 +319,9 @@ func (q *Queries) GrantUsedBefore(ctx context.Context, db DBTX, arg GrantUsedBef
 const mayUseProject = `-- name: MayUseProject :one
 SELECT ((NOT $1::bool OR EXISTS (
         SELECT FROM user_grants ug LEFT JOIN project_grants pg ON pg.instance_id = ug.instance_id AND pg.id = ug.project_grant_id
-        WHERE ug.instance_id = $2 AND ug.user_id = $3 AND ug.project_id = $4 AND ug.state = 1 AND (ug.project_grant_id IS NULL OR pg.state = 1)))
+        WHERE ug.instance_id = $2 AND ug.user_id = $3 AND ug.project_id = $4 AND ug.state = 1 /* EFFECTIVE_STATE_ACTIVE */ AND (ug.project_grant_id IS NULL OR pg.state = 1 /* EFFECTIVE_STATE_ACTIVE */)))
   AND (NOT $5::bool OR EXISTS (SELECT FROM projects p WHERE p.instance_id = $2 AND p.id = $4 AND p.org_id = $6::text)
-     OR EXISTS (SELECT FROM project_grants g WHERE g.instance_id = $2 AND g.project_id = $4 AND g.granted_org_id = $6 AND g.state = 1)))::bool
+     OR EXISTS (SELECT FROM project_grants g WHERE g.instance_id = $2 AND g.project_id = $4 AND g.granted_org_id = $6 AND g.state = 1 /* EFFECTIVE_STATE_ACTIVE */)))::bool
 `
 
 type MayUseProjectParams struct {
@@ -352,7 +352,7 @@ func (q *Queries) MayUseProject(ctx context.Context, db DBTX, arg MayUseProjectP
 
 const oAuthClient = `-- name: OAuthClient :one
 SELECT a.instance_id, a.id, a.org_id, a.project_id, a.name, a.name_folded, a.type, a.state, a.client_id, a.auth_method_type, a.secret_hash, a.old_secret_hash, a.old_secret_until, a.redirect_uris, a.post_logout_redirect_uris, a.response_types, a.grant_types, a.application_type, a.development_mode, a.access_token_type, a.access_token_role_assertion, a.id_token_role_assertion, a.id_token_userinfo_assertion, a.clock_skew_nanos, a.additional_origins, a.trusted, a.plain_jwt_type, a.sequence, a.creation_date, a.change_date, a.id_token_signed_response_alg, a.trusted_in_organization, a.access_token_lifetime_nanos, a.id_token_lifetime_nanos, a.refresh_token_idle_lifetime_nanos, a.refresh_token_lifetime_nanos, p.project_role_assertion, p.project_role_check, p.has_project_check,
-    (a.state = 1 AND p.state = 1 AND o.state = 1)::bool AS active,
+    (a.state = 1 /* EFFECTIVE_STATE_ACTIVE */ AND p.state = 1 /* EFFECTIVE_STATE_ACTIVE */ AND o.state = 1 /* EFFECTIVE_STATE_ACTIVE */)::bool AS active,
     ARRAY(SELECT r.key FROM project_roles r WHERE r.instance_id = a.instance_id AND r.project_id = a.project_id ORDER BY r.key LIMIT 5000)::text[] AS role_keys,
     coalesce((SELECT jsonb_agg(jsonb_build_object('id', k.id, 'key', k.public_key, 'until', k.expiration_date)) FROM app_keys k WHERE k.instance_id = a.instance_id AND k.app_id = a.id), '[]')::jsonb AS keys
 FROM apps a
@@ -430,7 +430,7 @@ func (q *Queries) OAuthClient(ctx context.Context, db DBTX, arg OAuthClientParam
 const oAuthOrg = `-- name: OAuthOrg :one
 SELECT o.name, coalesce(d.domain, '')::text AS domain FROM organizations o
 LEFT JOIN domains d ON d.instance_id = o.instance_id AND d.org_id = o.id AND d.is_primary
-WHERE o.instance_id = $1 AND o.id = $2 AND o.state = 1
+WHERE o.instance_id = $1 AND o.id = $2 AND o.state = 1 /* EFFECTIVE_STATE_ACTIVE */
 `
 
 type OAuthOrgParams struct {
@@ -452,7 +452,7 @@ func (q *Queries) OAuthOrg(ctx context.Context, db DBTX, arg OAuthOrgParams) (OA
 }
 
 const originAllowed = `-- name: OriginAllowed :one
-SELECT EXISTS (SELECT FROM apps WHERE instance_id = $1 AND web_origins(redirect_uris, additional_origins) @> ARRAY[$2::text] AND state = 1)::bool
+SELECT EXISTS (SELECT FROM apps WHERE instance_id = $1 AND web_origins(redirect_uris, additional_origins) @> ARRAY[$2::text] AND state = 1 /* EFFECTIVE_STATE_ACTIVE */)::bool
 `
 
 type OriginAllowedParams struct {
@@ -474,11 +474,11 @@ SELECT (EXISTS (SELECT FROM revoked_tokens t WHERE t.instance_id = $1 AND t.id =
         SELECT FROM unnest($3::text[]) AS o (id)
         LEFT JOIN oauth_grants g ON g.instance_id = $1 AND g.id = o.id
         LEFT JOIN users u ON u.instance_id = g.instance_id AND u.id = g.user_id
-        WHERE g.id IS NULL OR g.revoked OR u.id IS NULL OR u.state <> 1 OR u.generation <> g.user_generation)
+        WHERE g.id IS NULL OR g.revoked OR u.id IS NULL OR u.state <> 1 /* USER_STATE_ACTIVE */ OR u.generation <> g.user_generation)
     OR EXISTS (
         SELECT FROM (SELECT unnest($4::text[]) AS id, unnest($5::int[]) AS generation) o
         LEFT JOIN users u ON u.instance_id = $1 AND u.id = o.id
-        WHERE u.id IS NULL OR u.state <> 1 OR u.generation <> o.generation))::bool
+        WHERE u.id IS NULL OR u.state <> 1 /* USER_STATE_ACTIVE */ OR u.generation <> o.generation))::bool
 `
 
 type OriginsEndedParams struct {
@@ -505,8 +505,8 @@ func (q *Queries) OriginsEnded(ctx context.Context, db DBTX, arg OriginsEndedPar
 }
 
 const projectsFor = `-- name: ProjectsFor :many
-SELECT p.id FROM projects p WHERE p.instance_id = $1 AND p.id = ANY ($2::text[]) AND p.state = 1
-  AND (p.org_id = $3::text OR EXISTS (SELECT FROM project_grants g WHERE g.instance_id = p.instance_id AND g.project_id = p.id AND g.granted_org_id = $3 AND g.state = 1))
+SELECT p.id FROM projects p WHERE p.instance_id = $1 AND p.id = ANY ($2::text[]) AND p.state = 1 /* EFFECTIVE_STATE_ACTIVE */
+  AND (p.org_id = $3::text OR EXISTS (SELECT FROM project_grants g WHERE g.instance_id = p.instance_id AND g.project_id = p.id AND g.granted_org_id = $3 AND g.state = 1 /* EFFECTIVE_STATE_ACTIVE */))
 `
 
 type ProjectsForParams struct {
@@ -552,7 +552,7 @@ WITH RECURSIVE family AS (
     RETURNING g.instance_id, g.id, g.org_id, g.user_id, g.audience
 ), recorded AS (
     INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
-    SELECT r.instance_id, 'oidc_session', r.id, $5::text, $6::jsonb, r.user_id, 3, r.org_id, $7::timestamptz, $8, $9 FROM revoked r
+    SELECT r.instance_id, 'oidc_session', r.id, $5::text, $6::jsonb, r.user_id, 3 /* OWNER_TYPE_ORG */, r.org_id, $7::timestamptz, $8, $9 FROM revoked r
 )
 SELECT count(*) AS revoked, coalesce(bool_or($1::text = ANY (r.audience)), false)::bool AS has_audience FROM revoked r
 `
@@ -604,7 +604,7 @@ WITH asked AS (
     ON CONFLICT DO NOTHING RETURNING revoked_tokens.instance_id, revoked_tokens.id
 )
 INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
-SELECT a.instance_id, 'oidc_session', a.id, $1::text, a.payload::jsonb, a.user_id, 3,
+SELECT a.instance_id, 'oidc_session', a.id, $1::text, a.payload::jsonb, a.user_id, 3 /* OWNER_TYPE_ORG */,
     coalesce((SELECT u.org_id FROM users u WHERE u.instance_id = a.instance_id AND u.id = a.user_id), ''), $2::timestamptz, a.client_address, a.traceparent
 FROM asked a JOIN revoked r ON r.instance_id = a.instance_id AND r.id = a.id
 `
@@ -649,11 +649,11 @@ WITH asked AS (
     UPDATE oauth_grants g SET generation = g.generation + 1, idle_date = least(q.unused_until, g.expiration_date)
     FROM asked q JOIN locked l ON l.instance_id = q.instance_id AND l.id = q.id AND l.generation = q.generation
     WHERE g.instance_id = q.instance_id AND g.id = q.id AND g.generation = q.generation AND NOT g.revoked
-      AND EXISTS (SELECT FROM users u WHERE u.instance_id = g.instance_id AND u.id = g.user_id AND u.generation = g.user_generation AND u.state = 1)
+      AND EXISTS (SELECT FROM users u WHERE u.instance_id = g.instance_id AND u.id = g.user_id AND u.generation = g.user_generation AND u.state = 1 /* USER_STATE_ACTIVE */)
     RETURNING g.instance_id, g.id, g.org_id, g.user_id, q.payload, q.client_address, q.traceparent
 ), recorded AS (
     INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
-    SELECT r.instance_id, 'oidc_session', r.id, $8::text, r.payload::jsonb, r.user_id, 3, r.org_id, $9::timestamptz, r.client_address, r.traceparent FROM rotated r
+    SELECT r.instance_id, 'oidc_session', r.id, $8::text, r.payload::jsonb, r.user_id, 3 /* OWNER_TYPE_ORG */, r.org_id, $9::timestamptz, r.client_address, r.traceparent FROM rotated r
 )
 SELECT rotated.instance_id, rotated.id FROM rotated
 `
@@ -713,7 +713,7 @@ SELECT u.id, u.org_id::text AS org_id, u.username, u.generation, u.access_token_
 FROM users u
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
 LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
-WHERE u.instance_id = $1 AND u.user_type = 2 AND u.state = 1 AND o.state = 1 AND u.secret_hash IS NOT NULL
+WHERE u.instance_id = $1 AND u.user_type = 2 /* USER_TYPE_SERVICE */ AND u.state = 1 /* USER_STATE_ACTIVE */ AND o.state = 1 /* EFFECTIVE_STATE_ACTIVE */ AND u.secret_hash IS NOT NULL
   AND (u.username_folded = $2::text OR u.username_folded = $3::text AND d.domain = $4::text)
 ORDER BY u.id LIMIT 50
 `
@@ -778,7 +778,7 @@ SELECT k.user_id, k.public_key, k.expiration_date, u.org_id::text AS org_id, u.u
 FROM machine_keys k
 JOIN users u ON u.instance_id = k.instance_id AND u.id = k.user_id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
-WHERE k.instance_id = $1 AND k.id = $2 AND u.user_type = 2 AND u.state = 1 AND o.state = 1
+WHERE k.instance_id = $1 AND k.id = $2 AND u.user_type = 2 /* USER_TYPE_SERVICE */ AND u.state = 1 /* USER_STATE_ACTIVE */ AND o.state = 1 /* EFFECTIVE_STATE_ACTIVE */
 `
 
 type ServiceKeyParams struct {
@@ -827,10 +827,10 @@ SELECT q.n::int AS n, s.instance_id, s.id, s.org_id, s.user_type, s.username, s.
     (CASE WHEN q.projects <> '' THEN (
         SELECT jsonb_agg(jsonb_build_object('project', ug.project_id, 'org', ug.org_id, 'domain', coalesce(d.domain, ''), 'keys', ug.role_keys))
         FROM user_grants ug
-        JOIN projects p ON p.instance_id = ug.instance_id AND p.id = ug.project_id AND p.state = 1
+        JOIN projects p ON p.instance_id = ug.instance_id AND p.id = ug.project_id AND p.state = 1 /* EFFECTIVE_STATE_ACTIVE */
         LEFT JOIN project_grants pg ON pg.instance_id = ug.instance_id AND pg.id = ug.project_grant_id
         LEFT JOIN domains d ON d.instance_id = ug.instance_id AND d.org_id = ug.org_id AND d.is_primary
-        WHERE ug.instance_id = s.instance_id AND ug.user_id = s.id AND ug.state = 1 AND (ug.project_grant_id IS NULL OR pg.state = 1)
+        WHERE ug.instance_id = s.instance_id AND ug.user_id = s.id AND ug.state = 1 /* EFFECTIVE_STATE_ACTIVE */ AND (ug.project_grant_id IS NULL OR pg.state = 1 /* EFFECTIVE_STATE_ACTIVE */)
           AND ug.project_id = ANY (string_to_array(q.projects, E'\x1f'))) END)::jsonb AS roles,
     (CASE WHEN $1::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
 FROM asked q
@@ -1003,11 +1003,11 @@ func (q *Queries) SweepRevoked(ctx context.Context, db DBTX, arg SweepRevokedPar
 const tokenOwner = `-- name: TokenOwner :one
 SELECT t.id, t.user_id, t.expiration_date, t.creation_date, u.username,
     (u.org_id = $1::text OR EXISTS (
-        SELECT FROM user_grants ug WHERE ug.instance_id = u.instance_id AND ug.user_id = u.id AND ug.project_id = $2::text AND ug.org_id = u.org_id AND ug.state = 1))::bool AS is_known
+        SELECT FROM user_grants ug WHERE ug.instance_id = u.instance_id AND ug.user_id = u.id AND ug.project_id = $2::text AND ug.org_id = u.org_id AND ug.state = 1 /* EFFECTIVE_STATE_ACTIVE */))::bool AS is_known
 FROM personal_access_tokens t
 JOIN users u ON u.instance_id = t.instance_id AND u.id = t.user_id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
-WHERE t.instance_id = $3 AND t.token_hash = $4 AND u.state = 1 AND o.state = 1 AND (t.expiration_date IS NULL OR t.expiration_date > $5::timestamptz)
+WHERE t.instance_id = $3 AND t.token_hash = $4 AND u.state = 1 /* USER_STATE_ACTIVE */ AND o.state = 1 /* EFFECTIVE_STATE_ACTIVE */ AND (t.expiration_date IS NULL OR t.expiration_date > $5::timestamptz)
 `
 
 type TokenOwnerParams struct {

@@ -14,7 +14,7 @@ SELECT t.instance_id, t.id, t.org_id, t.provider_type, t.name, t.name_folded, t.
     LEFT JOIN state_policies o ON o.instance_id = $1 AND o.org_id = $2 AND o.kind = 'sms_providers' AND o.resource_instance_id = t.instance_id AND o.resource_id = t.id
 WHERE t.instance_id = $1::text AND t.org_id IS NULL
     AND is_effective('sms_providers', t.instance_id, t.org_id, t.id, t.state_policy, $1, $2)
-ORDER BY CASE WHEN o.state_policy = 1 THEN 1 ELSE 2 END, t.creation_date, t.id LIMIT 1
+ORDER BY CASE WHEN o.state_policy = 1 /* STATE_POLICY_ACTIVATE */ THEN 1 ELSE 2 END, t.creation_date, t.id LIMIT 1
 `
 
 type ActiveSMSProviderParams struct {
@@ -57,7 +57,7 @@ SELECT t.instance_id, t.id, t.org_id, t.provider_type, t.name, t.name_folded, t.
     LEFT JOIN state_policies i ON i.instance_id = $1 AND i.org_id = '' AND i.kind = 'smtp_providers' AND i.resource_instance_id = t.instance_id AND i.resource_id = t.id
 WHERE t.instance_id IN ('', $1::text) AND (t.org_id IS NULL OR t.org_id = $2::text)
     AND is_effective('smtp_providers', t.instance_id, t.org_id, t.id, t.state_policy, $1, $2)
-ORDER BY CASE WHEN t.org_id IS NOT NULL OR o.state_policy = 1 THEN 1 WHEN t.instance_id <> '' OR i.state_policy = 1 THEN 2 ELSE 3 END, t.creation_date, t.id LIMIT 1
+ORDER BY CASE WHEN t.org_id IS NOT NULL OR o.state_policy = 1 /* STATE_POLICY_ACTIVATE */ THEN 1 WHEN t.instance_id <> '' OR i.state_policy = 1 /* STATE_POLICY_ACTIVATE */ THEN 2 ELSE 3 END, t.creation_date, t.id LIMIT 1
 `
 
 type ActiveSMTPProviderParams struct {
@@ -104,10 +104,10 @@ func (q *Queries) ActiveSMTPProvider(ctx context.Context, db DBTX, arg ActiveSMT
 }
 
 const canMail = `-- name: CanMail :one
-SELECT (EXISTS (SELECT FROM smtp_providers t WHERE t.instance_id = $1 AND t.org_id IS NOT NULL AND t.state_policy <> 2)
+SELECT (EXISTS (SELECT FROM smtp_providers t WHERE t.instance_id = $1 AND t.org_id IS NOT NULL AND t.state_policy <> 2 /* STATE_POLICY_DEACTIVATE */)
     OR EXISTS (SELECT FROM smtp_providers t WHERE t.instance_id IN ('', $1) AND t.org_id IS NULL
         AND is_effective('smtp_providers', t.instance_id, t.org_id, t.id, t.state_policy, $1::text, ''))
-    OR EXISTS (SELECT FROM state_policies p WHERE p.instance_id = $1 AND p.org_id <> '' AND p.kind = 'smtp_providers' AND p.state_policy = 1))::bool AS can
+    OR EXISTS (SELECT FROM state_policies p WHERE p.instance_id = $1 AND p.org_id <> '' AND p.kind = 'smtp_providers' AND p.state_policy = 1 /* STATE_POLICY_ACTIVATE */))::bool AS can
 `
 
 // Whether an instance, or any organization in it, sends e-mails at all.
@@ -119,8 +119,8 @@ func (q *Queries) CanMail(ctx context.Context, db DBTX, instanceID string) (bool
 }
 
 const canText = `-- name: CanText :one
-SELECT (EXISTS (SELECT FROM sms_providers t WHERE t.instance_id = $1 AND t.state_policy <> 2)
-    OR EXISTS (SELECT FROM state_policies p WHERE p.instance_id = $1 AND p.org_id <> '' AND p.kind = 'sms_providers' AND p.state_policy = 1))::bool AS can
+SELECT (EXISTS (SELECT FROM sms_providers t WHERE t.instance_id = $1 AND t.state_policy <> 2 /* STATE_POLICY_DEACTIVATE */)
+    OR EXISTS (SELECT FROM state_policies p WHERE p.instance_id = $1 AND p.org_id <> '' AND p.kind = 'sms_providers' AND p.state_policy = 1 /* STATE_POLICY_ACTIVATE */))::bool AS can
 `
 
 // Whether an instance, or any organization in it, sends text messages at all.

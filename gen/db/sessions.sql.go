@@ -46,7 +46,7 @@ func (q *Queries) AcceptPassword(ctx context.Context, db DBTX, arg AcceptPasswor
 
 const beginSession = `-- name: BeginSession :one
 WITH held AS (
-    SELECT u.id FROM users u WHERE u.instance_id = $1 AND u.id = $2::text AND u.generation = $3 AND u.state = 1 FOR SHARE
+    SELECT u.id FROM users u WHERE u.instance_id = $1 AND u.id = $2::text AND u.generation = $3 AND u.state = 1 /* USER_STATE_ACTIVE */ FOR SHARE
 ), spent AS (
     SELECT FROM browser_tries b WHERE b.instance_id = $1 AND b.user_id = $2 AND b.browser = $4::text
         AND b.attempts >= $5::int AND b.period_end > $6::timestamptz
@@ -62,9 +62,12 @@ WITH held AS (
     RETURNING sequence
 ), made AS (
     INSERT INTO sessions (instance_id, id, org_id, user_id, creator, token_hash, expiration_date, fingerprint_id, ip, description, metadata,
-        user_verified_at, password_verified_at, sequence, creation_date, change_date)
+        user_verified_at, password_verified_at, totp_verified_at, otp_sms_verified_at, otp_email_verified_at, intent_verified_at, intent_auth_time, idp_id,
+        sequence, creation_date, change_date)
     SELECT $1, $7, $16::text, g.id, $10, $17, $18, $19, $20, $21, $22,
-        $23::timestamptz, $24::timestamptz, (SELECT max(a.sequence) FROM appended a), $25, $26
+        $23::timestamptz, $24::timestamptz, $25::timestamptz, $26::timestamptz,
+        $27::timestamptz, $28::timestamptz, $29::timestamptz, $30,
+        (SELECT max(a.sequence) FROM appended a), $31, $32
     FROM good g
     RETURNING sequence
 )
@@ -87,15 +90,21 @@ type BeginSessionParams struct {
 	CreatedAts         []time.Time     `db:"created_ats"`
 	ClientAddress      string          `db:"client_address"`
 	Traceparent        string          `db:"traceparent"`
-	OrgID              string          `db:"org_id"`
+	OrgID              *string         `db:"org_id"`
 	TokenHash          []byte          `db:"token_hash"`
 	ExpirationDate     *time.Time      `db:"expiration_date"`
 	FingerprintID      string          `db:"fingerprint_id"`
 	Ip                 string          `db:"ip"`
 	Description        string          `db:"description"`
 	Metadata           json.RawMessage `db:"metadata"`
-	UserVerifiedAt     time.Time       `db:"user_verified_at"`
-	PasswordVerifiedAt time.Time       `db:"password_verified_at"`
+	UserVerifiedAt     *time.Time      `db:"user_verified_at"`
+	PasswordVerifiedAt *time.Time      `db:"password_verified_at"`
+	TotpVerifiedAt     *time.Time      `db:"totp_verified_at"`
+	OtpSmsVerifiedAt   *time.Time      `db:"otp_sms_verified_at"`
+	OtpEmailVerifiedAt *time.Time      `db:"otp_email_verified_at"`
+	IntentVerifiedAt   *time.Time      `db:"intent_verified_at"`
+	IntentAuthTime     *time.Time      `db:"intent_auth_time"`
+	IdpID              string          `db:"idp_id"`
 	CreationDate       time.Time       `db:"creation_date"`
 	ChangeDate         time.Time       `db:"change_date"`
 }
@@ -105,6 +114,7 @@ type BeginSessionRow struct {
 	Spent    bool  `db:"spent"`
 }
 
+// Takes a row of sessions.
 // Begins a session with a right password, which it judges as AcceptPassword does, and
 // appends the events of that: in one statement, the one commit of a password page. The lock
 // keeps the generation of the user from ending before the session is there (HoldGeneration);
@@ -135,6 +145,12 @@ func (q *Queries) BeginSession(ctx context.Context, db DBTX, arg BeginSessionPar
 		arg.Metadata,
 		arg.UserVerifiedAt,
 		arg.PasswordVerifiedAt,
+		arg.TotpVerifiedAt,
+		arg.OtpSmsVerifiedAt,
+		arg.OtpEmailVerifiedAt,
+		arg.IntentVerifiedAt,
+		arg.IntentAuthTime,
+		arg.IdpID,
 		arg.CreationDate,
 		arg.ChangeDate,
 	)
@@ -197,7 +213,7 @@ func (q *Queries) ForgivePasswords(ctx context.Context, db DBTX, arg ForgivePass
 const loginUser = `-- name: LoginUser :one
 SELECT u.id, u.org_id::text AS org_id, u.preferred_language, u.generation, coalesce(u.password_hash, '')::text AS password_hash FROM users u
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
-WHERE u.instance_id = $1 AND u.user_type = 1 AND u.state = 1 AND o.state = 1 AND (
+WHERE u.instance_id = $1 AND u.user_type = 1 /* USER_TYPE_HUMAN */ AND u.state = 1 /* USER_STATE_ACTIVE */ AND o.state = 1 /* EFFECTIVE_STATE_ACTIVE */ AND (
     u.id = $2::text OR (u.username_folded = $3::text AND u.org_id = (
         SELECT d.org_id FROM domains d WHERE d.instance_id = $1 AND d.domain = $4::text AND d.org_id IS NOT NULL AND d.is_verified)))
 `

@@ -46,7 +46,7 @@ func (q *Queries) AddSigningKey(ctx context.Context, db DBTX, arg AddSigningKeyP
 }
 
 const algorithmsOfApps = `-- name: AlgorithmsOfApps :many
-SELECT DISTINCT id_token_signed_response_alg FROM apps WHERE instance_id = $1 AND id_token_signed_response_alg <> 0
+SELECT DISTINCT id_token_signed_response_alg FROM apps WHERE instance_id = $1 AND id_token_signed_response_alg <> 0 /* SIGNATURE_ALGORITHM_UNSPECIFIED */
 `
 
 // What applications ask for.
@@ -167,7 +167,7 @@ func (q *Queries) MoveSigningKey(ctx context.Context, db DBTX, arg MoveSigningKe
 }
 
 const putAwaySigningKey = `-- name: PutAwaySigningKey :exec
-UPDATE signing_keys SET state = 4, due_date = $1, private_key = '' WHERE instance_id = $2 AND id = $3
+UPDATE signing_keys SET state = 4 /* KEY_STATE_PAST */, due_date = $1, private_key = '' WHERE instance_id = $2 AND id = $3
 `
 
 type PutAwaySigningKeyParams struct {

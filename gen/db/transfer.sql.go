@@ -16,7 +16,7 @@ import (
 
 const addOperation = `-- name: AddOperation :one
 INSERT INTO operations (instance_id, id, type, state, creator, lease_end, creation_date, change_date, expiration_date)
-VALUES ($1, $2, $3, 1, $4, clock_timestamp() + make_interval(secs => $5::float8), $6, $6, $7)
+VALUES ($1, $2, $3, 1 /* OPERATION_STATE_RUNNING */, $4, clock_timestamp() + make_interval(secs => $5::float8), $6, $6, $7)
 RETURNING instance_id, id, type, state, items, total, size, creator, is_canceled, lease_end, outcome, error_reason, error_message, creation_date, change_date, expiration_date
 `
 
@@ -30,6 +30,7 @@ type AddOperationParams struct {
 	ExpirationDate time.Time `db:"expiration_date"`
 }
 
+// Without operations: items, total, size, is_canceled, outcome, error_reason, error_message: nothing has happened yet.
 func (q *Queries) AddOperation(ctx context.Context, db DBTX, arg AddOperationParams) (Operation, error) {
 	row := db.QueryRow(ctx, addOperation,
 		arg.InstanceID,
@@ -85,7 +86,7 @@ func (q *Queries) AddOperationChunk(ctx context.Context, db DBTX, arg AddOperati
 
 const beatOperation = `-- name: BeatOperation :one
 UPDATE operations SET items = $1, total = $2, change_date = $3, lease_end = clock_timestamp() + make_interval(secs => $4::float8)
-WHERE instance_id = $5 AND id = $6 AND state = 1 RETURNING is_canceled
+WHERE instance_id = $5 AND id = $6 AND state = 1 /* OPERATION_STATE_RUNNING */ RETURNING is_canceled
 `
 
 type BeatOperationParams struct {
@@ -188,7 +189,7 @@ func (q *Queries) CredentialsBehind(ctx context.Context, db DBTX, arg Credential
 const endOperation = `-- name: EndOperation :execrows
 UPDATE operations SET state = $1, items = $2, total = $3, size = $4, outcome = $5, error_reason = $6, error_message = $7,
     change_date = $8, expiration_date = $9
-WHERE instance_id = $10 AND id = $11 AND state = 1
+WHERE instance_id = $10 AND id = $11 AND state = 1 /* OPERATION_STATE_RUNNING */
 `
 
 type EndOperationParams struct {
@@ -409,12 +410,12 @@ func (q *Queries) RowsOf(ctx context.Context, db DBTX, arg RowsOfParams) (int64,
 
 const sweepOperations = `-- name: SweepOperations :execrows
 WITH gone AS (
-    UPDATE operations SET state = 3, error_reason = 'NODE_GONE', error_message = 'the node that ran it went away; it left nothing', change_date = $1
-    WHERE state = 1 AND lease_end < clock_timestamp() RETURNING instance_id, id
+    UPDATE operations SET state = 3 /* OPERATION_STATE_FAILED */, error_reason = 'NODE_GONE', error_message = 'the node that ran it went away; it left nothing', change_date = $1
+    WHERE state = 1 /* OPERATION_STATE_RUNNING */ AND lease_end < clock_timestamp() RETURNING instance_id, id
 ), forgotten AS (
     DELETE FROM operation_chunks c USING gone g WHERE c.instance_id = g.instance_id AND c.operation_id = g.id
 )
-DELETE FROM operations o WHERE o.expiration_date < $1 AND o.state <> 1
+DELETE FROM operations o WHERE o.expiration_date < $1 AND o.state <> 1 /* OPERATION_STATE_RUNNING */
 `
 
 // Those that are over, and those whose node went away in the middle, which left nothing.

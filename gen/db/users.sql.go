@@ -125,8 +125,7 @@ func (q *Queries) RehashPassword(ctx context.Context, db DBTX, arg RehashPasswor
 
 const schemaRevisions = `-- name: SchemaRevisions :many
 SELECT r.schema_id, r.revision, r.schema FROM user_schema_revisions r
-JOIN unnest($1::text[]) WITH ORDINALITY s (id, n) ON s.id = r.schema_id
-JOIN unnest($2::int[]) WITH ORDINALITY v (revision, n) ON v.n = s.n AND v.revision = r.revision
+JOIN (SELECT unnest($1::text[]) AS schema_id, unnest($2::int[]) AS revision) n ON n.schema_id = r.schema_id AND n.revision = r.revision
 WHERE r.instance_id = $3
 `
 

@@ -10,6 +10,7 @@ import (
 	v1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -23,7 +24,7 @@ type AppKeys struct{}
 func (AppKeys) Facts() *resource.Facts { return factsAppKeys }
 
 var factsAppKeys = &resource.Facts{
-	Table: "app_keys", Kind: "key",
+	Table: "app_keys", Kind: "key", Key: "app_keys_pkey",
 	Select: `SELECT t.instance_id, t.id, t.org_id, t.project_id, t.app_id, t.public_key, t.expiration_date, t.sequence, t.creation_date, t.change_date FROM app_keys t`,
 	Org:    "t.org_id", Project: "t.project_id", ProjectGrant: "", User: "", Reader: "",
 	System: false, OfUsers: false,
@@ -52,15 +53,20 @@ func (AppKeys) Begin(r *db.AppKey, id func() string, at policy.Context, now time
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (AppKeys) Name(r *db.AppKey, column string) string {
-	switch column {
-	}
-	return ""
-}
-
 // Touch sets the date of a change.
 func (AppKeys) Touch(r *db.AppKey, now time.Time) { r.ChangeDate = now }
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (AppKeys) Refusal(constraint string, r *db.AppKey) *fault.Error {
+	switch constraint {
+	case "app_keys_pkey":
+		return fault.New(fault.AlreadyExists, "KEY_ID_TAKEN", "the ID is or was in use").On("key.id")
+	case "app_keys_app_fkey":
+		return fault.New(fault.NotFound, "APP_NOT_FOUND", "the app does not exist").On("key.appId")
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (AppKeys) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.AppKey, err error) {

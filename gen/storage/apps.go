@@ -11,6 +11,7 @@ import (
 	v1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -25,7 +26,7 @@ type Apps struct{}
 func (Apps) Facts() *resource.Facts { return factsApps }
 
 var factsApps = &resource.Facts{
-	Table: "apps", Kind: "app",
+	Table: "apps", Kind: "app", Key: "apps_pkey",
 	Select: `SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.trusted, t.plain_jwt_type, t.sequence, t.creation_date, t.change_date, t.id_token_signed_response_alg, t.trusted_in_organization, t.access_token_lifetime_nanos, t.id_token_lifetime_nanos, t.refresh_token_idle_lifetime_nanos, t.refresh_token_lifetime_nanos FROM apps t`,
 	Org:    "t.org_id", Project: "t.project_id", ProjectGrant: "", User: "", Reader: "",
 	System: false, OfUsers: false,
@@ -54,20 +55,31 @@ func (Apps) Begin(r *db.App, id func() string, at policy.Context, now time.Time)
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (Apps) Name(r *db.App, column string) string {
-	switch column {
-	case "name":
-		return r.Name
-	}
-	return ""
-}
-
 // State returns the state of r.
 func (Apps) State(r *db.App) *v3alpha.EffectiveState { return &r.State }
 
 // Touch sets the date of a change.
 func (Apps) Touch(r *db.App, now time.Time) { r.ChangeDate = now }
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (Apps) Refusal(constraint string, r *db.App) *fault.Error {
+	switch constraint {
+	case "apps_pkey":
+		return fault.New(fault.AlreadyExists, "APP_ID_TAKEN", "the ID is or was in use").On("app.id")
+	case "apps_client_id_key":
+		return fault.New(fault.AlreadyExists, "APP_CLIENT_ID_TAKEN", "the client id is taken by another app").On("app.clientId")
+	case "apps_project_fkey":
+		return fault.New(fault.NotFound, "PROJECT_NOT_FOUND", "the project does not exist").On("app.projectId")
+	case "apps_name_key":
+		value := ""
+		if r != nil {
+			value = resource.Quoted(r.Name)
+		}
+		return fault.New(fault.AlreadyExists, "APP_NAME_TAKEN", "the name%s is taken by another app", value).On("app.name")
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (Apps) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.App, err error) {

@@ -11,6 +11,7 @@ import (
 	v1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	time "time"
@@ -23,7 +24,7 @@ type Authenticators struct{}
 func (Authenticators) Facts() *resource.Facts { return factsAuthenticators }
 
 var factsAuthenticators = &resource.Facts{
-	Table: "authenticators", Kind: "authenticator",
+	Table: "authenticators", Kind: "authenticator", Key: "authenticators_pkey",
 	Select: `SELECT t.instance_id, t.id, t.org_id, t.user_id, t.type, t.address, t.is_verified, t.secret, t.last_step, t.sequence, t.creation_date, t.change_date FROM authenticators t`,
 	Org:    "t.org_id", Project: "", ProjectGrant: "", User: "t.user_id", Reader: "",
 	System: false, OfUsers: true,
@@ -52,15 +53,27 @@ func (Authenticators) Begin(r *db.Authenticator, id func() string, at policy.Con
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (Authenticators) Name(r *db.Authenticator, column string) string {
-	switch column {
-	}
-	return ""
-}
-
 // Touch sets the date of a change.
 func (Authenticators) Touch(r *db.Authenticator, now time.Time) { r.ChangeDate = now }
+
+// AuthenticatorsAddressKey refuses what violates the constraint authenticators_address_key.
+func AuthenticatorsAddressKey() *fault.Error {
+	return fault.New(fault.AlreadyExists, "AUTHENTICATOR_EXISTS", "the user has this authenticator already")
+}
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (Authenticators) Refusal(constraint string, r *db.Authenticator) *fault.Error {
+	switch constraint {
+	case "authenticators_pkey":
+		return fault.New(fault.AlreadyExists, "AUTHENTICATOR_ID_TAKEN", "the ID is or was in use").On("authenticator.id")
+	case "authenticators_address_key":
+		return AuthenticatorsAddressKey()
+	case "authenticators_user_fkey":
+		return fault.New(fault.NotFound, "USER_NOT_FOUND", "the user does not exist").On("authenticator.userId")
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (Authenticators) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.Authenticator, err error) {

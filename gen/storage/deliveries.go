@@ -10,6 +10,7 @@ import (
 	v1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -23,7 +24,7 @@ type Deliveries struct{}
 func (Deliveries) Facts() *resource.Facts { return factsDeliveries }
 
 var factsDeliveries = &resource.Facts{
-	Table: "deliveries", Kind: "delivery",
+	Table: "deliveries", Kind: "delivery", Key: "deliveries_pkey",
 	Select: `SELECT t.instance_id, t.id, t.target, t.execution, t.delivered_type, t.delivered_sequence, t.object_type, t.object_id, t.position, t.state, t.dead_reason, t.attempts, t.all_attempts, t.queued_date, t.next_attempt, t.body, t.sequence, t.creation_date, t.change_date, t.traceparent, t.follows, t.is_held, t.is_followed FROM deliveries t`,
 	Org:    "", Project: "", ProjectGrant: "", User: "", Reader: "",
 	System: false, OfUsers: false,
@@ -49,18 +50,21 @@ func (Deliveries) Begin(r *db.Delivery, id func() string, at policy.Context, now
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (Deliveries) Name(r *db.Delivery, column string) string {
-	switch column {
-	}
-	return ""
-}
-
 // State returns the state of r.
 func (Deliveries) State(r *db.Delivery) *v3alpha.DeliveryState { return &r.State }
 
 // Touch sets the date of a change.
 func (Deliveries) Touch(r *db.Delivery, now time.Time) { r.ChangeDate = now }
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (Deliveries) Refusal(constraint string, r *db.Delivery) *fault.Error {
+	switch constraint {
+	case "deliveries_pkey":
+		return fault.New(fault.AlreadyExists, "DELIVERY_ID_TAKEN", "the ID is or was in use").On("delivery.id")
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (Deliveries) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.Delivery, err error) {

@@ -10,6 +10,7 @@ import (
 	v1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	time "time"
@@ -22,7 +23,7 @@ type Domains struct{}
 func (Domains) Facts() *resource.Facts { return factsDomains }
 
 var factsDomains = &resource.Facts{
-	Table: "domains", Kind: "domain",
+	Table: "domains", Kind: "domain", Key: "domains_pkey",
 	Select: `SELECT t.instance_id, t.id, t.org_id, t.domain, t.domain_folded, t.is_verified, t.is_primary, t.validation_type, t.validation_token, t.sequence, t.creation_date, t.change_date FROM domains t`,
 	Org:    "t.org_id", Project: "", ProjectGrant: "", User: "", Reader: "",
 	System: false, OfUsers: false,
@@ -51,17 +52,49 @@ func (Domains) Begin(r *db.Domain, id func() string, at policy.Context, now time
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (Domains) Name(r *db.Domain, column string) string {
-	switch column {
-	case "domain":
-		return r.Domain
-	}
-	return ""
-}
-
 // Touch sets the date of a change.
 func (Domains) Touch(r *db.Domain, now time.Time) { r.ChangeDate = now }
+
+// DomainsHostKey refuses what violates the constraint domains_host_key.
+func DomainsHostKey() *fault.Error {
+	return fault.New(fault.AlreadyExists, "DOMAIN_TAKEN", "the domain belongs to somebody else").On("domain.domain")
+}
+
+// DomainsOrgDomainKey refuses what violates the constraint domains_org_domain_key.
+func DomainsOrgDomainKey() *fault.Error {
+	return fault.New(fault.AlreadyExists, "DOMAIN_TAKEN", "the domain belongs to somebody else").On("domain.domain")
+}
+
+// DomainsPrimaryKey refuses what violates the constraint domains_primary_key.
+func DomainsPrimaryKey() *fault.Error {
+	return fault.New(fault.AlreadyExists, "DOMAIN_PRIMARY_TAKEN", "another domain is the primary one")
+}
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (Domains) Refusal(constraint string, r *db.Domain) *fault.Error {
+	switch constraint {
+	case "domains_instance_id_fkey":
+		return fault.New(fault.NotFound, "INSTANCE_NOT_FOUND", "the instance does not exist")
+	case "domains_pkey":
+		return fault.New(fault.AlreadyExists, "DOMAIN_ID_TAKEN", "the ID is or was in use").On("domain.id")
+	case "domains_domain_key":
+		value := ""
+		if r != nil {
+			value = resource.Quoted(r.Domain)
+		}
+		return fault.New(fault.AlreadyExists, "DOMAIN_DOMAIN_TAKEN", "the domain%s is taken by another domain", value).On("domain.domain")
+	case "domains_org_fkey":
+		return fault.New(fault.NotFound, "ORG_NOT_FOUND", "the org does not exist").On("domain.orgId")
+	case "domains_host_key":
+		return DomainsHostKey()
+	case "domains_org_domain_key":
+		return DomainsOrgDomainKey()
+	case "domains_primary_key":
+		return DomainsPrimaryKey()
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (Domains) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.Domain, err error) {

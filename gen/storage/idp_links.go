@@ -10,6 +10,7 @@ import (
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/idp/v3alpha"
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -23,7 +24,7 @@ type IdpLinks struct{}
 func (IdpLinks) Facts() *resource.Facts { return factsIdpLinks }
 
 var factsIdpLinks = &resource.Facts{
-	Table: "idp_links", Kind: "link",
+	Table: "idp_links", Kind: "link", Key: "idp_links_pkey",
 	Select: `SELECT t.instance_id, t.id, t.org_id, t.user_id, t.idp_instance_id, t.idp_id, t.external_user_id, t.external_username, t.sequence, t.creation_date, t.change_date FROM idp_links t`,
 	Org:    "t.org_id", Project: "", ProjectGrant: "", User: "t.user_id", Reader: "",
 	System: false, OfUsers: true,
@@ -52,15 +53,34 @@ func (IdpLinks) Begin(r *db.IdpLink, id func() string, at policy.Context, now ti
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (IdpLinks) Name(r *db.IdpLink, column string) string {
-	switch column {
-	}
-	return ""
-}
-
 // Touch sets the date of a change.
 func (IdpLinks) Touch(r *db.IdpLink, now time.Time) { r.ChangeDate = now }
+
+// IdpLinksExternalKey refuses what violates the constraint idp_links_external_key.
+func IdpLinksExternalKey() *fault.Error {
+	return fault.New(fault.AlreadyExists, "IDP_LINK_EXISTS", "the account at the identity provider is linked already")
+}
+
+// IdpLinksIdpFkey refuses what violates the constraint idp_links_idp_fkey.
+func IdpLinksIdpFkey() *fault.Error {
+	return fault.New(fault.NotFound, "IDP_NOT_FOUND", "there is no such identity provider where the user is, or above").On("link.idpId")
+}
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (IdpLinks) Refusal(constraint string, r *db.IdpLink) *fault.Error {
+	switch constraint {
+	case "idp_links_pkey":
+		return fault.New(fault.AlreadyExists, "LINK_ID_TAKEN", "the ID is or was in use").On("link.id")
+	case "idp_links_external_key":
+		return IdpLinksExternalKey()
+	case "idp_links_user_fkey":
+		return fault.New(fault.NotFound, "USER_NOT_FOUND", "the user does not exist").On("link.userId")
+	case "idp_links_idp_fkey":
+		return IdpLinksIdpFkey()
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (IdpLinks) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.IdpLink, err error) {

@@ -11,6 +11,7 @@ import (
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/idp/v3alpha"
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	slices "slices"
@@ -24,7 +25,7 @@ type Idps struct{}
 func (Idps) Facts() *resource.Facts { return factsIdps }
 
 var factsIdps = &resource.Facts{
-	Table: "idps", Kind: "idp",
+	Table: "idps", Kind: "idp", Key: "idps_pkey",
 	Select: `SELECT t.instance_id, t.id, t.org_id, t.type, t.name, t.name_folded, t.state_policy, t.is_linking_allowed, t.is_creation_allowed, t.is_auto_creation, t.is_auto_update, t.auto_linking, t.client_id, t.client_secret, t.scopes, t.issuer, t.is_id_token_mapping, t.authorization_endpoint, t.token_endpoint, t.user_endpoint, t.id_attribute, t.tenant, t.is_email_verified, t.team_id, t.key_id, t.private_key, t.sequence, t.creation_date, t.change_date, t.of_instance, t.description FROM idps t`,
 	Org:    "t.org_id", Project: "", ProjectGrant: "", User: "", Reader: "",
 	System: false, OfUsers: false,
@@ -54,17 +55,22 @@ func (Idps) Begin(r *db.Idp, id func() string, at policy.Context, now time.Time)
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (Idps) Name(r *db.Idp, column string) string {
-	switch column {
-	case "name":
-		return r.Name
-	}
-	return ""
-}
-
 // Touch sets the date of a change.
 func (Idps) Touch(r *db.Idp, now time.Time) { r.ChangeDate = now }
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (Idps) Refusal(constraint string, r *db.Idp) *fault.Error {
+	switch constraint {
+	case "idps_of_instance_fkey":
+		return fault.New(fault.NotFound, "INSTANCE_NOT_FOUND", "the instance does not exist")
+	case "idps_pkey":
+		return fault.New(fault.AlreadyExists, "IDP_ID_TAKEN", "the ID is or was in use").On("idp.id")
+	case "idps_org_fkey":
+		return fault.New(fault.NotFound, "ORG_NOT_FOUND", "the org does not exist").On("idp.orgId")
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (Idps) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.Idp, err error) {

@@ -10,6 +10,7 @@ import (
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/instance/v3alpha"
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -23,7 +24,7 @@ type Instances struct{}
 func (Instances) Facts() *resource.Facts { return factsInstances }
 
 var factsInstances = &resource.Facts{
-	Table: "instances", Kind: "instance",
+	Table: "instances", Kind: "instance", Key: "instances_pkey",
 	Select: `SELECT t.id, t.name, t.name_folded, t.default_org, t.blocked, t.audit_log_retention_nanos, t.allow_registration, t.sequence, t.creation_date, t.change_date, t.primary_domain, t.smtp_sender_address_matches_instance_domain FROM instance_rows t`,
 	Org:    "", Project: "", ProjectGrant: "", User: "", Reader: "",
 	System: true, OfUsers: false,
@@ -46,17 +47,24 @@ func (Instances) Begin(r *db.InstanceRow, id func() string, at policy.Context, n
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (Instances) Name(r *db.InstanceRow, column string) string {
-	switch column {
-	case "name":
-		return r.Name
-	}
-	return ""
-}
-
 // Touch sets the date of a change.
 func (Instances) Touch(r *db.InstanceRow, now time.Time) { r.ChangeDate = now }
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (Instances) Refusal(constraint string, r *db.InstanceRow) *fault.Error {
+	switch constraint {
+	case "instances_pkey":
+		return fault.New(fault.AlreadyExists, "INSTANCE_ID_TAKEN", "the ID is or was in use").On("instance.id")
+	case "instances_name_key":
+		value := ""
+		if r != nil {
+			value = resource.Quoted(r.Name)
+		}
+		return fault.New(fault.AlreadyExists, "INSTANCE_NAME_TAKEN", "the name%s is taken by another instance", value).On("instance.name")
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (Instances) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.InstanceRow, err error) {

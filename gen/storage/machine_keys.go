@@ -10,6 +10,7 @@ import (
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -23,7 +24,7 @@ type MachineKeys struct{}
 func (MachineKeys) Facts() *resource.Facts { return factsMachineKeys }
 
 var factsMachineKeys = &resource.Facts{
-	Table: "machine_keys", Kind: "key",
+	Table: "machine_keys", Kind: "key", Key: "machine_keys_pkey",
 	Select: `SELECT t.instance_id, t.id, t.org_id, t.user_id, t.public_key, t.expiration_date, t.sequence, t.creation_date, t.change_date FROM machine_keys t`,
 	Org:    "t.org_id", Project: "", ProjectGrant: "", User: "t.user_id", Reader: "",
 	System: false, OfUsers: true,
@@ -52,15 +53,20 @@ func (MachineKeys) Begin(r *db.MachineKey, id func() string, at policy.Context, 
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (MachineKeys) Name(r *db.MachineKey, column string) string {
-	switch column {
-	}
-	return ""
-}
-
 // Touch sets the date of a change.
 func (MachineKeys) Touch(r *db.MachineKey, now time.Time) { r.ChangeDate = now }
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (MachineKeys) Refusal(constraint string, r *db.MachineKey) *fault.Error {
+	switch constraint {
+	case "machine_keys_pkey":
+		return fault.New(fault.AlreadyExists, "KEY_ID_TAKEN", "the ID is or was in use").On("key.id")
+	case "machine_keys_user_fkey":
+		return fault.New(fault.NotFound, "USER_NOT_FOUND", "the user does not exist").On("key.userId")
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (MachineKeys) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.MachineKey, err error) {

@@ -10,6 +10,7 @@ import (
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	slices "slices"
@@ -23,7 +24,7 @@ type Memberships struct{}
 func (Memberships) Facts() *resource.Facts { return factsMemberships }
 
 var factsMemberships = &resource.Facts{
-	Table: "memberships", Kind: "membership",
+	Table: "memberships", Kind: "membership", Key: "memberships_pkey",
 	Select: `SELECT t.instance_id, t.id, t.org_id, t.project_id, t.project_grant_id, t.user_id, t.level, t.object_id, t.roles, t.sequence, t.creation_date, t.change_date FROM memberships t`,
 	Org:    "t.org_id", Project: "t.project_id", ProjectGrant: "t.project_grant_id", User: "t.user_id", Reader: "",
 	System: false, OfUsers: false,
@@ -52,15 +53,33 @@ func (Memberships) Begin(r *db.Membership, id func() string, at policy.Context, 
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (Memberships) Name(r *db.Membership, column string) string {
-	switch column {
-	}
-	return ""
-}
-
 // Touch sets the date of a change.
 func (Memberships) Touch(r *db.Membership, now time.Time) { r.ChangeDate = now }
+
+// MembershipsUserKey refuses what violates the constraint memberships_user_key.
+func MembershipsUserKey() *fault.Error {
+	return fault.New(fault.AlreadyExists, "MEMBERSHIP_EXISTS", "the user has a membership of this object already").On("membership.userId")
+}
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (Memberships) Refusal(constraint string, r *db.Membership) *fault.Error {
+	switch constraint {
+	case "memberships_pkey":
+		return fault.New(fault.AlreadyExists, "MEMBERSHIP_ID_TAKEN", "the ID is or was in use").On("membership.id")
+	case "memberships_user_key":
+		return MembershipsUserKey()
+	case "memberships_user_fkey":
+		return fault.New(fault.NotFound, "USER_NOT_FOUND", "the user does not exist").On("membership.userId")
+	case "memberships_org_fkey":
+		return fault.New(fault.NotFound, "ORG_NOT_FOUND", "the org does not exist").On("membership.orgId")
+	case "memberships_project_fkey":
+		return fault.New(fault.NotFound, "PROJECT_NOT_FOUND", "the project does not exist").On("membership.projectId")
+	case "memberships_project_grant_fkey":
+		return fault.New(fault.NotFound, "PROJECT_GRANT_NOT_FOUND", "the project grant does not exist").On("membership.projectGrantId")
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (Memberships) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.Membership, err error) {

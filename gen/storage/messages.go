@@ -10,6 +10,7 @@ import (
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/message/v3alpha"
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -23,7 +24,7 @@ type Messages struct{}
 func (Messages) Facts() *resource.Facts { return factsMessages }
 
 var factsMessages = &resource.Facts{
-	Table: "messages", Kind: "message",
+	Table: "messages", Kind: "message", Key: "messages_pkey",
 	Select: `SELECT t.instance_id, t.id, t.org_id, t.user_id, t.kind, t.template, t.recipient, t.language, t.payload, t.state, t.attempts, t.next_attempt, t.creation_date, t.sent_date, t.sequence, t.change_date, t.dead_reason, t.all_attempts, t.expiration_date FROM messages t`,
 	Org:    "t.org_id", Project: "", ProjectGrant: "", User: "t.user_id", Reader: "",
 	System: false, OfUsers: false,
@@ -52,18 +53,25 @@ func (Messages) Begin(r *db.Message, id func() string, at policy.Context, now ti
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (Messages) Name(r *db.Message, column string) string {
-	switch column {
-	}
-	return ""
-}
-
 // State returns the state of r.
 func (Messages) State(r *db.Message) *v3alpha.MessageState { return &r.State }
 
 // Touch sets the date of a change.
 func (Messages) Touch(r *db.Message, now time.Time) { r.ChangeDate = now }
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (Messages) Refusal(constraint string, r *db.Message) *fault.Error {
+	switch constraint {
+	case "messages_instance_id_fkey":
+		return fault.New(fault.NotFound, "INSTANCE_NOT_FOUND", "the instance does not exist")
+	case "messages_pkey":
+		return fault.New(fault.AlreadyExists, "MESSAGE_ID_TAKEN", "the ID is or was in use").On("message.id")
+	case "messages_instance_id_user_id_fkey":
+		return fault.New(fault.NotFound, "USER_NOT_FOUND", "the user does not exist").On("message.userId")
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (Messages) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.Message, err error) {

@@ -10,6 +10,7 @@ import (
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/org/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	time "time"
@@ -22,7 +23,7 @@ type Organizations struct{}
 func (Organizations) Facts() *resource.Facts { return factsOrganizations }
 
 var factsOrganizations = &resource.Facts{
-	Table: "organizations", Kind: "organization",
+	Table: "organizations", Kind: "organization", Key: "organizations_pkey",
 	Select: `SELECT t.instance_id, t.id, t.name, t.name_folded, t.state, t.sequence, t.creation_date, t.change_date, t.primary_domain, t.is_default FROM organization_rows t`,
 	Org:    "t.id", Project: "", ProjectGrant: "", User: "", Reader: "",
 	System: false, OfUsers: false,
@@ -48,20 +49,29 @@ func (Organizations) Begin(r *db.OrganizationRow, id func() string, at policy.Co
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (Organizations) Name(r *db.OrganizationRow, column string) string {
-	switch column {
-	case "name":
-		return r.Name
-	}
-	return ""
-}
-
 // State returns the state of r.
 func (Organizations) State(r *db.OrganizationRow) *v3alpha.EffectiveState { return &r.State }
 
 // Touch sets the date of a change.
 func (Organizations) Touch(r *db.OrganizationRow, now time.Time) { r.ChangeDate = now }
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (Organizations) Refusal(constraint string, r *db.OrganizationRow) *fault.Error {
+	switch constraint {
+	case "organizations_instance_id_fkey":
+		return fault.New(fault.NotFound, "INSTANCE_NOT_FOUND", "the instance does not exist")
+	case "organizations_pkey":
+		return fault.New(fault.AlreadyExists, "ORGANIZATION_ID_TAKEN", "the ID is or was in use").On("organization.id")
+	case "organizations_name_key":
+		value := ""
+		if r != nil {
+			value = resource.Quoted(r.Name)
+		}
+		return fault.New(fault.AlreadyExists, "ORGANIZATION_NAME_TAKEN", "the name%s is taken by another organization", value).On("organization.name")
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (Organizations) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.OrganizationRow, err error) {

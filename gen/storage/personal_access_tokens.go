@@ -11,6 +11,7 @@ import (
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -24,7 +25,7 @@ type PersonalAccessTokens struct{}
 func (PersonalAccessTokens) Facts() *resource.Facts { return factsPersonalAccessTokens }
 
 var factsPersonalAccessTokens = &resource.Facts{
-	Table: "personal_access_tokens", Kind: "pat",
+	Table: "personal_access_tokens", Kind: "pat", Key: "personal_access_tokens_pkey",
 	Select: `SELECT t.instance_id, t.id, t.org_id, t.user_id, t.name, t.token_hash, t.expiration_date, t.sequence, t.creation_date, t.change_date FROM personal_access_tokens t`,
 	Org:    "t.org_id", Project: "", ProjectGrant: "", User: "t.user_id", Reader: "",
 	System: false, OfUsers: true,
@@ -53,15 +54,22 @@ func (PersonalAccessTokens) Begin(r *db.PersonalAccessToken, id func() string, a
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (PersonalAccessTokens) Name(r *db.PersonalAccessToken, column string) string {
-	switch column {
-	}
-	return ""
-}
-
 // Touch sets the date of a change.
 func (PersonalAccessTokens) Touch(r *db.PersonalAccessToken, now time.Time) { r.ChangeDate = now }
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (PersonalAccessTokens) Refusal(constraint string, r *db.PersonalAccessToken) *fault.Error {
+	switch constraint {
+	case "personal_access_tokens_pkey":
+		return fault.New(fault.AlreadyExists, "PAT_ID_TAKEN", "the ID is or was in use").On("pat.id")
+	case "personal_access_tokens_name_key":
+		return fault.New(fault.AlreadyExists, "PAT_NAME_TAKEN", "the name is taken by another pat").On("pat.name")
+	case "personal_access_tokens_instance_id_user_id_fkey":
+		return fault.New(fault.NotFound, "USER_NOT_FOUND", "the user does not exist").On("pat.userId")
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (PersonalAccessTokens) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.PersonalAccessToken, err error) {

@@ -10,6 +10,7 @@ import (
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/grant/v3alpha"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	slices "slices"
@@ -23,7 +24,7 @@ type ProjectGrants struct{}
 func (ProjectGrants) Facts() *resource.Facts { return factsProjectGrants }
 
 var factsProjectGrants = &resource.Facts{
-	Table: "project_grants", Kind: "project grant",
+	Table: "project_grants", Kind: "project grant", Key: "project_grants_pkey",
 	Select: `SELECT t.instance_id, t.id, t.org_id, t.project_id, t.granted_org_id, t.role_keys, t.state, t.sequence, t.creation_date, t.change_date FROM project_grants t`,
 	Org:    "t.org_id", Project: "t.project_id", ProjectGrant: "t.id", User: "", Reader: "t.granted_org_id",
 	System: false, OfUsers: false,
@@ -52,18 +53,32 @@ func (ProjectGrants) Begin(r *db.ProjectGrant, id func() string, at policy.Conte
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (ProjectGrants) Name(r *db.ProjectGrant, column string) string {
-	switch column {
-	}
-	return ""
-}
-
 // State returns the state of r.
 func (ProjectGrants) State(r *db.ProjectGrant) *v3alpha.EffectiveState { return &r.State }
 
 // Touch sets the date of a change.
 func (ProjectGrants) Touch(r *db.ProjectGrant, now time.Time) { r.ChangeDate = now }
+
+// ProjectGrantsGrantedOrgKey refuses what violates the constraint project_grants_granted_org_key.
+func ProjectGrantsGrantedOrgKey() *fault.Error {
+	return fault.New(fault.AlreadyExists, "PROJECT_GRANT_EXISTS", "the project is granted to this organization already").On("projectGrant.grantedOrgId")
+}
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (ProjectGrants) Refusal(constraint string, r *db.ProjectGrant) *fault.Error {
+	switch constraint {
+	case "project_grants_pkey":
+		return fault.New(fault.AlreadyExists, "PROJECT_GRANT_ID_TAKEN", "the ID is or was in use").On("projectGrant.id")
+	case "project_grants_granted_org_key":
+		return ProjectGrantsGrantedOrgKey()
+	case "project_grants_project_fkey":
+		return fault.New(fault.NotFound, "PROJECT_NOT_FOUND", "the project does not exist").On("projectGrant.projectId")
+	case "project_grants_granted_org_fkey":
+		return fault.New(fault.NotFound, "GRANTED_ORG_NOT_FOUND", "the granted org does not exist").On("projectGrant.grantedOrgId")
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (ProjectGrants) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.ProjectGrant, err error) {

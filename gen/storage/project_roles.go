@@ -10,6 +10,7 @@ import (
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/grant/v3alpha"
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	time "time"
@@ -22,7 +23,7 @@ type ProjectRoles struct{}
 func (ProjectRoles) Facts() *resource.Facts { return factsProjectRoles }
 
 var factsProjectRoles = &resource.Facts{
-	Table: "project_roles", Kind: "role",
+	Table: "project_roles", Kind: "role", Key: "project_roles_pkey",
 	Select: `SELECT t.instance_id, t.id, t.org_id, t.project_id, t.key, t.key_folded, t.display_name, t.display_name_folded, t."group", t.sequence, t.creation_date, t.change_date FROM project_roles t`,
 	Org:    "t.org_id", Project: "t.project_id", ProjectGrant: "", User: "", Reader: "",
 	System: false, OfUsers: false,
@@ -51,19 +52,26 @@ func (ProjectRoles) Begin(r *db.ProjectRole, id func() string, at policy.Context
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (ProjectRoles) Name(r *db.ProjectRole, column string) string {
-	switch column {
-	case "key":
-		return r.Key
-	case "display_name":
-		return r.DisplayName
-	}
-	return ""
-}
-
 // Touch sets the date of a change.
 func (ProjectRoles) Touch(r *db.ProjectRole, now time.Time) { r.ChangeDate = now }
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (ProjectRoles) Refusal(constraint string, r *db.ProjectRole) *fault.Error {
+	switch constraint {
+	case "project_roles_pkey":
+		return fault.New(fault.AlreadyExists, "ROLE_ID_TAKEN", "the ID is or was in use").On("role.id")
+	case "project_roles_key_key":
+		value := ""
+		if r != nil {
+			value = resource.Quoted(r.Key)
+		}
+		return fault.New(fault.AlreadyExists, "ROLE_KEY_TAKEN", "the key%s is taken by another role", value).On("role.key")
+	case "project_roles_project_fkey":
+		return fault.New(fault.NotFound, "PROJECT_NOT_FOUND", "the project does not exist").On("role.projectId")
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (ProjectRoles) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.ProjectRole, err error) {

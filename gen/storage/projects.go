@@ -10,6 +10,7 @@ import (
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/project/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	time "time"
@@ -22,7 +23,7 @@ type Projects struct{}
 func (Projects) Facts() *resource.Facts { return factsProjects }
 
 var factsProjects = &resource.Facts{
-	Table: "projects", Kind: "project",
+	Table: "projects", Kind: "project", Key: "projects_pkey",
 	Select: `SELECT t.instance_id, t.id, t.org_id, t.name, t.name_folded, t.project_role_assertion, t.project_role_check, t.has_project_check, t.state, t.sequence, t.creation_date, t.change_date FROM projects t`,
 	Org:    "t.org_id", Project: "t.id", ProjectGrant: "", User: "", Reader: "",
 	System: false, OfUsers: false,
@@ -51,20 +52,31 @@ func (Projects) Begin(r *db.Project, id func() string, at policy.Context, now ti
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (Projects) Name(r *db.Project, column string) string {
-	switch column {
-	case "name":
-		return r.Name
-	}
-	return ""
-}
-
 // State returns the state of r.
 func (Projects) State(r *db.Project) *v3alpha.EffectiveState { return &r.State }
 
 // Touch sets the date of a change.
 func (Projects) Touch(r *db.Project, now time.Time) { r.ChangeDate = now }
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (Projects) Refusal(constraint string, r *db.Project) *fault.Error {
+	switch constraint {
+	case "projects_instance_id_fkey":
+		return fault.New(fault.NotFound, "INSTANCE_NOT_FOUND", "the instance does not exist")
+	case "projects_pkey":
+		return fault.New(fault.AlreadyExists, "PROJECT_ID_TAKEN", "the ID is or was in use").On("project.id")
+	case "projects_org_fkey":
+		return fault.New(fault.NotFound, "ORG_NOT_FOUND", "the org does not exist").On("project.orgId")
+	case "projects_name_key":
+		value := ""
+		if r != nil {
+			value = resource.Quoted(r.Name)
+		}
+		return fault.New(fault.AlreadyExists, "PROJECT_NAME_TAKEN", "the name%s is taken by another project", value).On("project.name")
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (Projects) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.Project, err error) {

@@ -11,6 +11,7 @@ import (
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -24,7 +25,7 @@ type Sessions struct{}
 func (Sessions) Facts() *resource.Facts { return factsSessions }
 
 var factsSessions = &resource.Facts{
-	Table: "sessions", Kind: "session",
+	Table: "sessions", Kind: "session", Key: "sessions_pkey",
 	Select: `SELECT t.instance_id, t.id, t.org_id, t.user_id, t.creator, t.token_hash, t.expiration_date, t.fingerprint_id, t.ip, t.description, t.metadata, t.user_verified_at, t.password_verified_at, t.totp_verified_at, t.otp_sms_verified_at, t.otp_email_verified_at, t.sequence, t.creation_date, t.change_date, t.login_name, t.display_name, t.intent_verified_at, t.intent_auth_time, t.idp_id FROM session_rows t`,
 	Org:    "t.org_id", Project: "", ProjectGrant: "", User: "t.user_id", Reader: "",
 	System: false, OfUsers: false,
@@ -53,15 +54,18 @@ func (Sessions) Begin(r *db.SessionRow, id func() string, at policy.Context, now
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (Sessions) Name(r *db.SessionRow, column string) string {
-	switch column {
-	}
-	return ""
-}
-
 // Touch sets the date of a change.
 func (Sessions) Touch(r *db.SessionRow, now time.Time) { r.ChangeDate = now }
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (Sessions) Refusal(constraint string, r *db.SessionRow) *fault.Error {
+	switch constraint {
+	case "sessions_pkey":
+		return fault.New(fault.AlreadyExists, "SESSION_ID_TAKEN", "the ID is or was in use").On("session.id")
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (Sessions) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.SessionRow, err error) {
@@ -382,4 +386,28 @@ func SearchSessions(ctx context.Context, t *resource.Table[db.SessionRow, Sessio
 			}
 		}
 	})
+}
+
+// BeginSession sets what the statement of this name stores of a row.
+func (Sessions) BeginSession(p *db.BeginSessionParams, r *db.SessionRow) {
+	p.InstanceID = r.InstanceID
+	p.ID = r.ID
+	p.OrgID = r.OrgID
+	p.Creator = r.Creator
+	p.TokenHash = r.TokenHash
+	p.ExpirationDate = r.ExpirationDate
+	p.FingerprintID = r.FingerprintID
+	p.Ip = r.Ip
+	p.Description = r.Description
+	p.Metadata = r.Metadata
+	p.UserVerifiedAt = r.UserVerifiedAt
+	p.PasswordVerifiedAt = r.PasswordVerifiedAt
+	p.TotpVerifiedAt = r.TotpVerifiedAt
+	p.OtpSmsVerifiedAt = r.OtpSmsVerifiedAt
+	p.OtpEmailVerifiedAt = r.OtpEmailVerifiedAt
+	p.IntentVerifiedAt = r.IntentVerifiedAt
+	p.IntentAuthTime = r.IntentAuthTime
+	p.IdpID = r.IdpID
+	p.CreationDate = r.CreationDate
+	p.ChangeDate = r.ChangeDate
 }

@@ -11,6 +11,7 @@ import (
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/sms/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -24,7 +25,7 @@ type SmsProviders struct{}
 func (SmsProviders) Facts() *resource.Facts { return factsSmsProviders }
 
 var factsSmsProviders = &resource.Facts{
-	Table: "sms_providers", Kind: "sms_provider",
+	Table: "sms_providers", Kind: "sms_provider", Key: "sms_providers_pkey",
 	Select: `SELECT t.instance_id, t.id, t.org_id, t.provider_type, t.name, t.name_folded, t.description, t.state_policy, t.sid, t.token, t.sender_number, t.messaging_service_sid, t.endpoint, t.signing_key, t.old_signing_key, t.old_signing_key_until, t.sequence, t.creation_date, t.change_date, t.of_instance FROM sms_providers t`,
 	Org:    "t.org_id", Project: "", ProjectGrant: "", User: "", Reader: "",
 	System: false, OfUsers: false,
@@ -54,17 +55,22 @@ func (SmsProviders) Begin(r *db.SmsProvider, id func() string, at policy.Context
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (SmsProviders) Name(r *db.SmsProvider, column string) string {
-	switch column {
-	case "name":
-		return r.Name
-	}
-	return ""
-}
-
 // Touch sets the date of a change.
 func (SmsProviders) Touch(r *db.SmsProvider, now time.Time) { r.ChangeDate = now }
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (SmsProviders) Refusal(constraint string, r *db.SmsProvider) *fault.Error {
+	switch constraint {
+	case "sms_providers_of_instance_fkey":
+		return fault.New(fault.NotFound, "INSTANCE_NOT_FOUND", "the instance does not exist")
+	case "sms_providers_pkey":
+		return fault.New(fault.AlreadyExists, "SMS_PROVIDER_ID_TAKEN", "the ID is or was in use").On("smsProvider.id")
+	case "sms_providers_org_fkey":
+		return fault.New(fault.NotFound, "ORG_NOT_FOUND", "the org does not exist").On("smsProvider.orgId")
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (SmsProviders) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.SmsProvider, err error) {

@@ -11,6 +11,7 @@ import (
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/smtp/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -25,7 +26,7 @@ type SmtpProviders struct{}
 func (SmtpProviders) Facts() *resource.Facts { return factsSmtpProviders }
 
 var factsSmtpProviders = &resource.Facts{
-	Table: "smtp_providers", Kind: "smtp_provider",
+	Table: "smtp_providers", Kind: "smtp_provider", Key: "smtp_providers_pkey",
 	Select: `SELECT t.instance_id, t.id, t.org_id, t.provider_type, t.name, t.name_folded, t.description, t.state_policy, t.sender_address, t.sender_name, t.reply_to_address, t.host, t.tls, t.auth, t.username, t.password, t.token_endpoint, t.client_id, t.client_secret, t.scopes, t.endpoint, t.signing_key, t.old_signing_key, t.old_signing_key_until, t.sequence, t.creation_date, t.change_date, t.of_instance FROM smtp_providers t`,
 	Org:    "t.org_id", Project: "", ProjectGrant: "", User: "", Reader: "",
 	System: false, OfUsers: false,
@@ -55,17 +56,22 @@ func (SmtpProviders) Begin(r *db.SmtpProvider, id func() string, at policy.Conte
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (SmtpProviders) Name(r *db.SmtpProvider, column string) string {
-	switch column {
-	case "name":
-		return r.Name
-	}
-	return ""
-}
-
 // Touch sets the date of a change.
 func (SmtpProviders) Touch(r *db.SmtpProvider, now time.Time) { r.ChangeDate = now }
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (SmtpProviders) Refusal(constraint string, r *db.SmtpProvider) *fault.Error {
+	switch constraint {
+	case "smtp_providers_of_instance_fkey":
+		return fault.New(fault.NotFound, "INSTANCE_NOT_FOUND", "the instance does not exist")
+	case "smtp_providers_pkey":
+		return fault.New(fault.AlreadyExists, "SMTP_PROVIDER_ID_TAKEN", "the ID is or was in use").On("smtpProvider.id")
+	case "smtp_providers_org_fkey":
+		return fault.New(fault.NotFound, "ORG_NOT_FOUND", "the org does not exist").On("smtpProvider.orgId")
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (SmtpProviders) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.SmtpProvider, err error) {

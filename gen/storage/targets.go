@@ -11,6 +11,7 @@ import (
 	v1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -24,7 +25,7 @@ type Targets struct{}
 func (Targets) Facts() *resource.Facts { return factsTargets }
 
 var factsTargets = &resource.Facts{
-	Table: "targets", Kind: "target",
+	Table: "targets", Kind: "target", Key: "targets_pkey",
 	Select: `SELECT t.instance_id, t.id, t.name, t.name_folded, t.target_type, t.url, t.timeout_nanos, t.is_async, t.interrupt_on_error, t.sequence, t.creation_date, t.change_date, t.signing_key, t.old_signing_key, t.old_signing_key_until FROM targets t`,
 	Org:    "", Project: "", ProjectGrant: "", User: "", Reader: "",
 	System: false, OfUsers: false,
@@ -50,17 +51,26 @@ func (Targets) Begin(r *db.Target, id func() string, at policy.Context, now time
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (Targets) Name(r *db.Target, column string) string {
-	switch column {
-	case "name":
-		return r.Name
-	}
-	return ""
-}
-
 // Touch sets the date of a change.
 func (Targets) Touch(r *db.Target, now time.Time) { r.ChangeDate = now }
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (Targets) Refusal(constraint string, r *db.Target) *fault.Error {
+	switch constraint {
+	case "targets_instance_id_fkey":
+		return fault.New(fault.NotFound, "INSTANCE_NOT_FOUND", "the instance does not exist")
+	case "targets_pkey":
+		return fault.New(fault.AlreadyExists, "TARGET_ID_TAKEN", "the ID is or was in use").On("target.id")
+	case "targets_name_key":
+		value := ""
+		if r != nil {
+			value = resource.Quoted(r.Name)
+		}
+		return fault.New(fault.AlreadyExists, "TARGET_NAME_TAKEN", "the name%s is taken by another target", value).On("target.name")
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (Targets) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.Target, err error) {

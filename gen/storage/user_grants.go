@@ -10,6 +10,7 @@ import (
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/grant/v3alpha"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	slices "slices"
@@ -23,7 +24,7 @@ type UserGrants struct{}
 func (UserGrants) Facts() *resource.Facts { return factsUserGrants }
 
 var factsUserGrants = &resource.Facts{
-	Table: "user_grants", Kind: "user grant",
+	Table: "user_grants", Kind: "user grant", Key: "user_grants_pkey",
 	Select: `SELECT t.instance_id, t.id, t.org_id, t.user_id, t.project_id, t.project_grant_id, t.role_keys, t.state, t.sequence, t.creation_date, t.change_date FROM user_grants t`,
 	Org:    "t.org_id", Project: "t.project_id", ProjectGrant: "t.project_grant_id", User: "t.user_id", Reader: "",
 	System: false, OfUsers: false,
@@ -52,18 +53,36 @@ func (UserGrants) Begin(r *db.UserGrant, id func() string, at policy.Context, no
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (UserGrants) Name(r *db.UserGrant, column string) string {
-	switch column {
-	}
-	return ""
-}
-
 // State returns the state of r.
 func (UserGrants) State(r *db.UserGrant) *v3alpha.EffectiveState { return &r.State }
 
 // Touch sets the date of a change.
 func (UserGrants) Touch(r *db.UserGrant, now time.Time) { r.ChangeDate = now }
+
+// UserGrantsUserKey refuses what violates the constraint user_grants_user_key.
+func UserGrantsUserKey() *fault.Error {
+	return fault.New(fault.AlreadyExists, "USER_GRANT_EXISTS", "the user has a grant of this project already").On("userGrant.userId")
+}
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (UserGrants) Refusal(constraint string, r *db.UserGrant) *fault.Error {
+	switch constraint {
+	case "user_grants_pkey":
+		return fault.New(fault.AlreadyExists, "USER_GRANT_ID_TAKEN", "the ID is or was in use").On("userGrant.id")
+	case "user_grants_user_key":
+		return UserGrantsUserKey()
+	case "user_grants_org_fkey":
+		return fault.New(fault.NotFound, "ORG_NOT_FOUND", "the org does not exist").On("userGrant.orgId")
+	case "user_grants_user_fkey":
+		return fault.New(fault.NotFound, "USER_NOT_FOUND", "the user does not exist").On("userGrant.userId")
+	case "user_grants_project_fkey":
+		return fault.New(fault.NotFound, "PROJECT_NOT_FOUND", "the project does not exist").On("userGrant.projectId")
+	case "user_grants_project_grant_fkey":
+		return fault.New(fault.NotFound, "PROJECT_GRANT_NOT_FOUND", "the project grant does not exist").On("userGrant.projectGrantId")
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (UserGrants) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.UserGrant, err error) {

@@ -11,6 +11,7 @@ import (
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	time "time"
@@ -23,7 +24,7 @@ type UserMetadata struct{}
 func (UserMetadata) Facts() *resource.Facts { return factsUserMetadata }
 
 var factsUserMetadata = &resource.Facts{
-	Table: "user_metadata", Kind: "metadata",
+	Table: "user_metadata", Kind: "metadata", Key: "user_metadata_pkey",
 	Select: `SELECT t.instance_id, t.user_id, t.id, t.id_folded, t.org_id, t.value, t.sequence, t.creation_date, t.change_date FROM user_metadata t`,
 	Org:    "t.org_id", Project: "", ProjectGrant: "", User: "t.user_id", Reader: "",
 	System: false, OfUsers: true,
@@ -52,17 +53,20 @@ func (UserMetadata) Begin(r *db.UserMetadatum, id func() string, at policy.Conte
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (UserMetadata) Name(r *db.UserMetadatum, column string) string {
-	switch column {
-	case "id":
-		return r.ID
-	}
-	return ""
-}
-
 // Touch sets the date of a change.
 func (UserMetadata) Touch(r *db.UserMetadatum, now time.Time) { r.ChangeDate = now }
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (UserMetadata) Refusal(constraint string, r *db.UserMetadatum) *fault.Error {
+	switch constraint {
+	case "user_metadata_pkey":
+		return fault.New(fault.AlreadyExists, "METADATA_ID_TAKEN", "the ID is or was in use").On("metadata.id")
+	case "user_metadata_user_fkey":
+		return fault.New(fault.NotFound, "USER_NOT_FOUND", "the user does not exist").On("metadata.userId")
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (UserMetadata) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.UserMetadatum, err error) {

@@ -10,6 +10,7 @@ import (
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	slices "slices"
@@ -23,7 +24,7 @@ type UserSchemas struct{}
 func (UserSchemas) Facts() *resource.Facts { return factsUserSchemas }
 
 var factsUserSchemas = &resource.Facts{
-	Table: "user_schemas", Kind: "user schema",
+	Table: "user_schemas", Kind: "user schema", Key: "user_schemas_pkey",
 	Select: `SELECT t.instance_id, t.id, t.type, t.type_folded, t.schema, t.revision, t.possible_authenticators, t.state, t.sequence, t.creation_date, t.change_date FROM user_schemas t`,
 	Org:    "", Project: "", ProjectGrant: "", User: "", Reader: "",
 	System: false, OfUsers: false,
@@ -49,20 +50,36 @@ func (UserSchemas) Begin(r *db.UserSchema, id func() string, at policy.Context, 
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (UserSchemas) Name(r *db.UserSchema, column string) string {
-	switch column {
-	case "type":
-		return r.Type
-	}
-	return ""
-}
-
 // State returns the state of r.
 func (UserSchemas) State(r *db.UserSchema) *v3alpha.EffectiveState { return &r.State }
 
 // Touch sets the date of a change.
 func (UserSchemas) Touch(r *db.UserSchema, now time.Time) { r.ChangeDate = now }
+
+// UsersSchemaFkey refuses what violates the constraint users_schema_fkey.
+func UsersSchemaFkey() *fault.Error {
+	return fault.New(fault.FailedPrecondition, "USER_SCHEMA_IN_USE", "there are users of the schema")
+}
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (UserSchemas) Refusal(constraint string, r *db.UserSchema) *fault.Error {
+	switch constraint {
+	case "user_schemas_instance_id_fkey":
+		return fault.New(fault.NotFound, "INSTANCE_NOT_FOUND", "the instance does not exist")
+	case "user_schemas_pkey":
+		return fault.New(fault.AlreadyExists, "USER_SCHEMA_ID_TAKEN", "the ID is or was in use").On("userSchema.id")
+	case "user_schemas_type_key":
+		value := ""
+		if r != nil {
+			value = resource.Quoted(r.Type)
+		}
+		return fault.New(fault.AlreadyExists, "USER_SCHEMA_TYPE_TAKEN", "the type%s is taken by another user schema", value).On("userSchema.type")
+	case "users_schema_fkey":
+		return UsersSchemaFkey()
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (UserSchemas) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.UserSchema, err error) {

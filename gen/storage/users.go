@@ -11,6 +11,7 @@ import (
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	event "github.com/writ-id/writ/impl/core/event"
+	fault "github.com/writ-id/writ/impl/core/fault"
 	policy "github.com/writ-id/writ/impl/core/policy"
 	resource "github.com/writ-id/writ/impl/core/resource"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -24,7 +25,7 @@ type Users struct{}
 func (Users) Facts() *resource.Facts { return factsUsers }
 
 var factsUsers = &resource.Facts{
-	Table: "users", Kind: "user",
+	Table: "users", Kind: "user", Key: "users_pkey",
 	Select: `SELECT t.instance_id, t.id, t.org_id, t.user_type, t.state, t.username, t.username_folded, t.given_name, t.family_name, t.middle_name, t.nick_name, t.display_name, t.display_name_folded, t.preferred_language, t.profile_url, t.picture_url, t.website_url, t.gender, t.birthdate, t.zoneinfo, t.street_address, t.locality, t.region, t.postal_code, t.country, t.email, t.email_folded, t.is_email_verified, t.is_email_proven, t.phone, t.is_phone_verified, t.password_hash, t.password_changed, t.password_change_required, t.failed_password_attempts, t.failed_password_until, t.failed_otp_attempts, t.failed_otp_until, t.generation, t.description, t.access_token_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.schema_id, t.schema_revision, t.data, t.sequence, t.creation_date, t.change_date, t.login_name, t.has_secret FROM user_rows t`,
 	Org:    "t.org_id", Project: "", ProjectGrant: "", User: "t.id", Reader: "",
 	System: false, OfUsers: true,
@@ -54,24 +55,31 @@ func (Users) Begin(r *db.UserRow, id func() string, at policy.Context, now time.
 	r.CreationDate, r.ChangeDate = now, now
 }
 
-// Name returns the name that a column of r holds, to say which one is taken.
-func (Users) Name(r *db.UserRow, column string) string {
-	switch column {
-	case "username":
-		return r.Username
-	case "display_name":
-		return r.DisplayName
-	case "email":
-		return r.Email
-	}
-	return ""
-}
-
 // State returns the state of r.
 func (Users) State(r *db.UserRow) *v3alpha.UserState { return &r.State }
 
 // Touch sets the date of a change.
 func (Users) Touch(r *db.UserRow, now time.Time) { r.ChangeDate = now }
+
+// Refusal returns the refusal of what violates a constraint, nil for none. r is the row
+// that does, to name its value, or nil.
+func (Users) Refusal(constraint string, r *db.UserRow) *fault.Error {
+	switch constraint {
+	case "users_pkey":
+		return fault.New(fault.AlreadyExists, "USER_ID_TAKEN", "the ID is or was in use").On("user.id")
+	case "users_username_key":
+		value := ""
+		if r != nil {
+			value = resource.Quoted(r.Username)
+		}
+		return fault.New(fault.AlreadyExists, "USER_USERNAME_TAKEN", "the username%s is taken by another user", value).On("user.username")
+	case "users_org_fkey":
+		return fault.New(fault.NotFound, "ORG_NOT_FOUND", "the org does not exist").On("user.orgId")
+	case "users_schema_fkey":
+		return fault.New(fault.NotFound, "SCHEMA_NOT_FOUND", "the schema does not exist").On("user.schemaId")
+	}
+	return nil
+}
 
 // Read reads a row, with a lock that lasts until the transaction ends.
 func (Users) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key resource.Key) (row *db.UserRow, err error) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/writ-id/writ/gen/db"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/signing"
 	"github.com/writ-id/writ/impl/core/store"
@@ -30,7 +31,7 @@ func (d *doctor) keys(ctx context.Context, at *store.DB) {
 			return
 		}
 		for _, key := range keys {
-			if key.State != 2 { // active, since its due date
+			if key.State != db.KeyStateActive { // since its due date
 				continue
 			}
 			due := signing.RotationDue(key.DueDate)
@@ -67,7 +68,7 @@ func (d *doctor) master(ctx context.Context, at *store.DB) {
 		return
 	}
 	opened := 0
-	for _, one := range server.SealedColumns() {
+	for _, one := range storage.Sealed {
 		n, err := one.Open(ctx, at.Pool, d.Sealer)
 		if err != nil {
 			do := "the key is another than the one it was sealed by: give that of the other nodes"

@@ -7,9 +7,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/core/execution"
 	"github.com/writ-id/writ/impl/core/secret"
-	"github.com/writ-id/writ/impl/server"
 )
 
 // A node that has only the new key knows all that was issued before the exchange.
@@ -39,7 +39,7 @@ func TestSEC311_AnExchangedMasterKeyOpensEverything(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, one := range server.SealedColumns() {
+	for _, one := range storage.Sealed {
 		n, err := one.Reseal(t.Context(), w.db, master)
 		if err != nil || n == 0 {
 			t.Errorf("%s: %d were sealed anew: %v", one.What, n, err)
@@ -94,7 +94,7 @@ func TestSEC311_EveryColumnOfSecretsIsSealedAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, one := range server.SealedColumns() {
+	for _, one := range storage.Sealed {
 		for _, column := range one.Columns {
 			known = append(known, one.Table+"."+column)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/writ-id/writ/gen/db"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
 )
@@ -42,7 +43,7 @@ func checkMasterKey(ctx context.Context, conn db.DBTX, key *secret.MasterKey) er
 	if len(claimed) > 0 {
 		return nil
 	}
-	for _, one := range SealedColumns() { // fresh, or of the release before, in which nothing was claimed
+	for _, one := range storage.Sealed { // fresh, or of the release before, in which nothing was claimed
 		if _, err := one.Open(ctx, conn, key); err != nil {
 			return fmt.Errorf("%w (it does not open %s: %w)", ErrForeignKey, one.What, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/server"
 	"github.com/writ-id/writ/impl/server/servertest"
@@ -67,7 +68,7 @@ func TestSEC311_ADatabaseTakesNoForeignMasterKey(t *testing.T) {
 	if got := status(); got != http.StatusServiceUnavailable {
 		t.Errorf("a node that lacks the key that seals is ready: %d", got)
 	}
-	for _, one := range server.SealedColumns() {
+	for _, one := range storage.Sealed {
 		if _, err := one.Reseal(ctx, c.DB, switched); err != nil {
 			t.Fatal(err)
 		}

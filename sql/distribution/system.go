@@ -10,6 +10,7 @@ const (
 	sweeps = "deletes what is over on all instances, in batches of an hourly task"
 	reader = "reads the events of all instances in the order of commits, one node at a time"
 	system = "is of operators and seeds, not of requests of tenants"
+	sealed = "reads what the master key seals, before it claims a database or when another one seals all anew"
 	reused = "a resource of the system is in use in any instance; when it is changed or deleted, which is rare, all are asked"
 )
 
@@ -28,6 +29,9 @@ var System = map[string]string{
 	"Readings": system, "InstanceByName": system, "EventsOfTransaction": system, "NewestMessages": system,
 
 	"HasLinks": reused, "DeleteStatePolicies": reused,
+
+	"SealedAuthenticators": sealed, "SealedIdps": sealed, "SealedOperationChunks": sealed, "SealedSmtpProviders": sealed, "SealedSmsProviders": sealed,
+	"SealedSigningKeys": sealed, "SealedTargets": sealed, "SealedTokenKeys": sealed,
 }
 
 // Global are the unique keys that hold for all instances, with the reason.

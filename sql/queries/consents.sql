@@ -45,6 +45,6 @@ WITH RECURSIVE family AS (
     RETURNING g.instance_id, g.id, g.org_id, g.user_id
 ), recorded AS (
     INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
-    SELECT r.instance_id, 'oidc_session', r.id, @event_type::text, @payload::jsonb, @creator::text, 3, r.org_id, @now::timestamptz, @client_address, @traceparent FROM revoked r
+    SELECT r.instance_id, 'oidc_session', r.id, @event_type::text, @payload::jsonb, @creator::text, 3 /* OWNER_TYPE_ORG */, r.org_id, @now::timestamptz, @client_address, @traceparent FROM revoked r
 )
 SELECT revoked.id FROM revoked;

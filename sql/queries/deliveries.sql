@@ -78,6 +78,7 @@ SELECT c.up::bool FROM caught c;
 SELECT DISTINCT instance_id FROM executions WHERE condition_type = 'event';
 
 -- name: AddToDeliveryQueues :exec
+-- Without delivery_queues: leased_by, lease_end: nobody works on one that is new.
 -- In their order, as everybody locks them.
 INSERT INTO delivery_queues AS q (instance_id, target, due_at, version, failures)
 SELECT n.instance_id, n.target, @now::timestamptz, 1, 0
@@ -92,13 +93,13 @@ INSERT INTO deliveries (instance_id, id, target, execution, delivered_type, deli
     follows, is_held, is_followed, state, dead_reason, attempts, all_attempts, queued_date, sequence, creation_date, change_date)
 SELECT n.instance_id, n.id, n.target, n.execution, n.delivered_type, n.delivered_sequence, n.object_type, n.object_id, n.position, n.body, n.traceparent,
     CASE WHEN n.is_first AND n.follows = '' AND NOT EXISTS (
-        SELECT FROM deliveries d WHERE d.instance_id = n.instance_id AND d.target = n.target AND d.object_type = n.object_type AND d.object_id = n.object_id AND d.state IN (1, 3)
+        SELECT FROM deliveries d WHERE d.instance_id = n.instance_id AND d.target = n.target AND d.object_type = n.object_type AND d.object_id = n.object_id AND d.state IN (1 /* DELIVERY_STATE_PENDING */, 3 /* DELIVERY_STATE_FAILED */)
     ) THEN @now::timestamptz END,
-    nullif(n.follows, ''), n.follows <> '', n.is_followed, 1, 0, 0, 0, @now::timestamptz, n.delivered_sequence, @now::timestamptz, @now::timestamptz
+    nullif(n.follows, ''), n.follows <> '', n.is_followed, 1 /* DELIVERY_STATE_PENDING */, 0 /* DEAD_REASON_UNSPECIFIED */, 0, 0, @now::timestamptz, n.delivered_sequence, @now::timestamptz, @now::timestamptz
 FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@ids::text[]) AS id, unnest(@targets::text[]) AS target, unnest(@executions::text[]) AS execution,
     unnest(@types::text[]) AS delivered_type, unnest(@sequences::bigint[]) AS delivered_sequence, unnest(@object_types::text[]) AS object_type,
     unnest(@object_ids::text[]) AS object_id, unnest(@positions::bigint[]) AS position, unnest(@bodies::text[]) AS body, unnest(@traceparents::text[]) AS traceparent, unnest(@are_first::bool[]) AS is_first,
-    unnest(@follow::text[]) AS follows, unnest(@are_followed::bool[]) AS is_followed) n;
+    unnest(@follows::text[]) AS follows, unnest(@are_followed::bool[]) AS is_followed) n;
 
 -- name: NotifyDeliveries :exec
 SELECT pg_notify('writ_changed', 'deliveries');
@@ -137,6 +138,7 @@ WHERE (q.instance_id, q.target) IN (SELECT unnest(@instance_ids::text[]), unnest
 ORDER BY q.instance_id, q.target FOR NO KEY UPDATE;
 
 -- name: AddDeliveryAttempts :exec
+-- Without delivery_attempts: provider: which messages alone have.
 INSERT INTO delivery_attempts (instance_id, delivery, number, date, took_nanos, status, answer, error, headers)
 SELECT unnest(@instance_ids::text[]), unnest(@deliveries::text[]), unnest(@numbers::int[]), unnest(@dates::timestamptz[]), unnest(@tooks::bigint[]),
     unnest(@statuses::int[]), unnest(@answers::text[]), unnest(@errors::text[]), unnest(@headers::text[])::jsonb
@@ -146,17 +148,17 @@ ON CONFLICT DO NOTHING;
 -- The states are named so that no partial index seems to serve: while the table is empty
 -- that plan looks as good as the one by key, and it is kept.
 UPDATE deliveries d SET state = n.state, dead_reason = n.dead_reason, attempts = d.attempts + n.attempts, all_attempts = d.all_attempts + n.attempts,
-    next_attempt = CASE WHEN n.state = 3 AND NOT d.is_held THEN n.next_attempt END, is_held = d.is_held AND n.state = 3, change_date = @now::timestamptz
+    next_attempt = CASE WHEN n.state = 3 /* DELIVERY_STATE_FAILED */ AND NOT d.is_held THEN n.next_attempt END, is_held = d.is_held AND n.state = 3 /* DELIVERY_STATE_FAILED */, change_date = @now::timestamptz
 FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@ids::text[]) AS id, unnest(@states::smallint[]) AS state, unnest(@dead_reasons::smallint[]) AS dead_reason,
     unnest(@attempts::int[]) AS attempts, unnest(@next_attempts::timestamptz[]) AS next_attempt) n
-WHERE d.instance_id = n.instance_id AND d.id = n.id AND d.state <> 2 AND d.state <> 4;
+WHERE d.instance_id = n.instance_id AND d.id = n.id AND d.state <> 2 /* DELIVERY_STATE_DELIVERED */ AND d.state <> 4 /* DELIVERY_STATE_DEAD */;
 
 -- name: FreeLanes :many
 -- Of which objects the targets have nothing still to get but what is held.
 SELECT l.nr::int AS nr FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@targets::text[]) AS target, unnest(@object_types::text[]) AS object_type,
     unnest(@object_ids::text[]) AS object_id, unnest(@nrs::int[]) AS nr) l
 WHERE NOT EXISTS (SELECT FROM deliveries d
-    WHERE d.instance_id = l.instance_id AND d.target = l.target AND d.object_type = l.object_type AND d.object_id = l.object_id AND d.state IN (1, 3) AND NOT d.is_held);
+    WHERE d.instance_id = l.instance_id AND d.target = l.target AND d.object_type = l.object_type AND d.object_id = l.object_id AND d.state IN (1 /* DELIVERY_STATE_PENDING */, 3 /* DELIVERY_STATE_FAILED */) AND NOT d.is_held);
 
 -- name: ReleaseLanes :exec
 -- Makes the oldest due that is to be got of each object.
@@ -164,7 +166,7 @@ UPDATE deliveries d SET next_attempt = @now::timestamptz
 FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@targets::text[]) AS target, unnest(@object_types::text[]) AS object_type, unnest(@object_ids::text[]) AS object_id) l
     CROSS JOIN LATERAL (
         SELECT o.instance_id, o.id, o.next_attempt, o.is_held FROM deliveries o
-        WHERE o.instance_id = l.instance_id AND o.target = l.target AND o.object_type = l.object_type AND o.object_id = l.object_id AND o.state IN (1, 3)
+        WHERE o.instance_id = l.instance_id AND o.target = l.target AND o.object_type = l.object_type AND o.object_id = l.object_id AND o.state IN (1 /* DELIVERY_STATE_PENDING */, 3 /* DELIVERY_STATE_FAILED */)
         ORDER BY o.position LIMIT 1) next
 WHERE next.next_attempt IS NULL AND NOT next.is_held AND d.instance_id = next.instance_id AND d.id = next.id;
 
@@ -185,25 +187,25 @@ SELECT DISTINCT l.instance_id::text AS instance_id, l.target::text AS target FRO
 -- while a call of it was under way may have ended meanwhile, and stays as it is.
 WITH RECURSIVE ended AS (
     SELECT d.instance_id, d.id, d.is_followed, h.came_to FROM (
-            SELECT n.instance_id, n.id, coalesce((SELECT o.state FROM deliveries o WHERE o.instance_id = n.instance_id AND o.id = n.id), 2) AS came_to
+            SELECT n.instance_id, n.id, coalesce((SELECT o.state FROM deliveries o WHERE o.instance_id = n.instance_id AND o.id = n.id), 2 /* DELIVERY_STATE_DELIVERED */) AS came_to
             FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@ids::text[]) AS id) n) h
-        JOIN deliveries d ON d.instance_id = h.instance_id AND d.follows = h.id AND d.is_held AND d.state <> 2 AND d.state <> 4
-    WHERE h.came_to <> 1 AND h.came_to <> 3
+        JOIN deliveries d ON d.instance_id = h.instance_id AND d.follows = h.id AND d.is_held AND d.state <> 2 /* DELIVERY_STATE_DELIVERED */ AND d.state <> 4 /* DELIVERY_STATE_DEAD */
+    WHERE h.came_to <> 1 /* DELIVERY_STATE_PENDING */ AND h.came_to <> 3 /* DELIVERY_STATE_FAILED */
     UNION ALL
     SELECT d.instance_id, d.id, d.is_followed, e.came_to FROM ended e
-        JOIN deliveries d ON d.instance_id = e.instance_id AND d.follows = e.id AND d.is_held AND d.state <> 2 AND d.state <> 4
-    WHERE e.came_to = 4 AND e.is_followed
+        JOIN deliveries d ON d.instance_id = e.instance_id AND d.follows = e.id AND d.is_held AND d.state <> 2 /* DELIVERY_STATE_DELIVERED */ AND d.state <> 4 /* DELIVERY_STATE_DEAD */
+    WHERE e.came_to = 4 /* DELIVERY_STATE_DEAD */ AND e.is_followed
 )
-UPDATE deliveries d SET is_held = false, change_date = @now::timestamptz, queued_date = CASE WHEN e.came_to = 2 THEN @now::timestamptz ELSE d.queued_date END,
-    state = CASE WHEN e.came_to = 4 THEN 4 ELSE d.state END, dead_reason = CASE WHEN e.came_to = 4 THEN 5 ELSE d.dead_reason END,
-    next_attempt = CASE WHEN e.came_to <> 4 THEN d.next_attempt END
+UPDATE deliveries d SET is_held = false, change_date = @now::timestamptz, queued_date = CASE WHEN e.came_to = 2 /* DELIVERY_STATE_DELIVERED */ THEN @now::timestamptz ELSE d.queued_date END,
+    state = CASE WHEN e.came_to = 4 /* DELIVERY_STATE_DEAD */ THEN 4 /* DELIVERY_STATE_DEAD */ ELSE d.state END, dead_reason = CASE WHEN e.came_to = 4 /* DELIVERY_STATE_DEAD */ THEN 5 /* DEAD_REASON_INTERRUPTED */ ELSE d.dead_reason END,
+    next_attempt = CASE WHEN e.came_to <> 4 /* DELIVERY_STATE_DEAD */ THEN d.next_attempt END
 FROM ended e WHERE d.instance_id = e.instance_id AND d.id = e.id
 RETURNING d.instance_id, d.target, d.object_type, d.object_id;
 
 -- name: HeldDeliveries :many
 -- Some of what is held, from a place on, and whether what it follows is still to be sent.
 SELECT d.instance_id, d.id, d.follows::text AS follows,
-    EXISTS (SELECT FROM deliveries h WHERE h.instance_id = d.instance_id AND h.id = d.follows AND h.state <> 2 AND h.state <> 4)::bool AS waits
+    EXISTS (SELECT FROM deliveries h WHERE h.instance_id = d.instance_id AND h.id = d.follows AND h.state <> 2 /* DELIVERY_STATE_DELIVERED */ AND h.state <> 4 /* DELIVERY_STATE_DEAD */)::bool AS waits
 FROM deliveries d WHERE d.is_held AND (d.instance_id, d.id) > (@after_instance_id::text, @after_id::text)
 ORDER BY d.instance_id, d.id LIMIT @batch::int;
 
@@ -226,10 +228,10 @@ WHERE q.instance_id = @instance_id AND q.target = @target AND q.leased_by = @lea
 
 -- name: EndQueue :many
 -- Ends some deliveries to a target that is gone.
-UPDATE deliveries e SET state = 4, dead_reason = 4, next_attempt = NULL, is_held = false, change_date = @now::timestamptz
+UPDATE deliveries e SET state = 4 /* DELIVERY_STATE_DEAD */, dead_reason = 4 /* DEAD_REASON_TARGET_DELETED */, next_attempt = NULL, is_held = false, change_date = @now::timestamptz
 WHERE e.instance_id = @instance_id AND e.id IN (
     SELECT d.id FROM deliveries d JOIN delivery_queues q ON q.instance_id = d.instance_id AND q.target = d.target AND q.leased_by = @lease::text
-    WHERE d.instance_id = @instance_id AND d.target = @target AND d.state IN (1, 3) LIMIT @batch::int FOR NO KEY UPDATE OF q)
+    WHERE d.instance_id = @instance_id AND d.target = @target AND d.state IN (1 /* DELIVERY_STATE_PENDING */, 3 /* DELIVERY_STATE_FAILED */) LIMIT @batch::int FOR NO KEY UPDATE OF q)
 RETURNING e.id, e.is_followed;
 
 -- name: DeleteDeliveryQueue :execrows
@@ -238,16 +240,16 @@ DELETE FROM delivery_queues q WHERE q.instance_id = @instance_id AND q.target = 
 -- name: ReplayDeliveries :execrows
 -- What failed is due already, or was to be later. What follows another waits for that
 -- only if it is still to be sent, then or by this.
-UPDATE deliveries d SET state = 1, dead_reason = 0, attempts = 0, queued_date = @now::timestamptz, change_date = @now::timestamptz, is_held = n.is_held,
-    next_attempt = CASE WHEN d.state = 3 AND NOT n.is_held THEN @now::timestamptz END
+UPDATE deliveries d SET state = 1 /* DELIVERY_STATE_PENDING */, dead_reason = 0 /* DEAD_REASON_UNSPECIFIED */, attempts = 0, queued_date = @now::timestamptz, change_date = @now::timestamptz, is_held = n.is_held,
+    next_attempt = CASE WHEN d.state = 3 /* DELIVERY_STATE_FAILED */ AND NOT n.is_held THEN @now::timestamptz END
 FROM (SELECT o.id, o.follows IS NOT NULL AND EXISTS (
-        SELECT FROM deliveries h WHERE h.instance_id = o.instance_id AND h.id = o.follows AND (h.state <> 2 AND h.state <> 4 OR h.id = ANY (@ids::text[]))) AS is_held
-    FROM deliveries o WHERE o.instance_id = @instance_id AND o.id = ANY (@ids::text[]) AND o.state <> 1) n
+        SELECT FROM deliveries h WHERE h.instance_id = o.instance_id AND h.id = o.follows AND (h.state <> 2 /* DELIVERY_STATE_DELIVERED */ AND h.state <> 4 /* DELIVERY_STATE_DEAD */ OR h.id = ANY (@ids::text[]))) AS is_held
+    FROM deliveries o WHERE o.instance_id = @instance_id AND o.id = ANY (@ids::text[]) AND o.state <> 1 /* DELIVERY_STATE_PENDING */) n
 WHERE d.instance_id = @instance_id AND d.id = n.id;
 
 -- name: IsToBeSent :one
 -- Whether a delivery is still to reach its target.
-SELECT EXISTS (SELECT FROM deliveries d WHERE d.instance_id = @instance_id AND d.id = @id AND d.state <> 2 AND d.state <> 4)::bool AS is;
+SELECT EXISTS (SELECT FROM deliveries d WHERE d.instance_id = @instance_id AND d.id = @id AND d.state <> 2 /* DELIVERY_STATE_DELIVERED */ AND d.state <> 4 /* DELIVERY_STATE_DEAD */)::bool AS is;
 
 -- name: ExistingTargets :many
 -- Which targets exist; they cannot be deleted before this transaction ends.
@@ -260,7 +262,7 @@ SELECT * FROM delivery_attempts WHERE instance_id = @instance_id AND delivery = 
 -- Deletes some deliveries that ended, of those that were queued before a time.
 WITH old AS (
     SELECT o.instance_id, o.id FROM instances i CROSS JOIN LATERAL (
-        SELECT d.instance_id, d.id FROM deliveries d WHERE d.instance_id = i.id AND d.creation_date < @before::timestamptz AND d.change_date < @before::timestamptz AND d.state IN (2, 4)
+        SELECT d.instance_id, d.id FROM deliveries d WHERE d.instance_id = i.id AND d.creation_date < @before::timestamptz AND d.change_date < @before::timestamptz AND d.state IN (2 /* DELIVERY_STATE_DELIVERED */, 4 /* DELIVERY_STATE_DEAD */)
         ORDER BY d.creation_date LIMIT @batch::int) o
     LIMIT @batch::int
 ), attempts AS (

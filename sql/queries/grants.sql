@@ -40,4 +40,4 @@ WHERE g.instance_id = @instance_id AND g.project_id = @project_id AND (sqlc.narg
 
 -- name: IsServiceUser :one
 -- Whether a user is no person.
-SELECT EXISTS (SELECT FROM users WHERE instance_id = @instance_id AND id = @id AND user_type = 2)::bool;
+SELECT EXISTS (SELECT FROM users WHERE instance_id = @instance_id AND id = @id AND user_type = 2 /* USER_TYPE_SERVICE */)::bool;

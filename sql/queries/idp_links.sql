@@ -15,7 +15,7 @@ FROM idp_links l
 JOIN users u ON u.instance_id = l.instance_id AND u.id = l.user_id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
 LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
-WHERE l.instance_id = @instance_id AND l.idp_id = @idp_id AND l.external_user_id = @external_user_id AND u.user_type = 1;
+WHERE l.instance_id = @instance_id AND l.idp_id = @idp_id AND l.external_user_id = @external_user_id AND u.user_type = 1 /* USER_TYPE_HUMAN */;
 
 -- name: HoldLink :one
 -- The link by which a user signs in; nobody removes it until the transaction ends.
@@ -29,7 +29,7 @@ SELECT u.id, u.org_id::text AS org_id, (u.username || coalesce('@' || d.domain, 
 FROM users u
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
 LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
-WHERE u.instance_id = @instance_id AND u.user_type = 1 AND u.state = 1 AND o.state = 1
+WHERE u.instance_id = @instance_id AND u.user_type = 1 /* USER_TYPE_HUMAN */ AND u.state = 1 /* USER_STATE_ACTIVE */ AND o.state = 1 /* EFFECTIVE_STATE_ACTIVE */
   AND (@only_org::text = '' OR u.org_id = @only_org) AND (@only_user::text = '' OR u.id = @only_user)
   AND (u.email_folded = @email_folded::text AND u.email_folded <> '' AND u.is_email_verified AND (u.is_email_proven OR u.org_id = @only_org)
     OR @username_folded::text <> '' AND u.username_folded = @username_folded AND u.org_id = @default_org::text)

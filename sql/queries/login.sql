@@ -4,7 +4,7 @@
 -- token_key has the sessions found by the index of that, and LIMIT the others by those.
 SELECT s.id, s.token_hash, s.user_id::text AS user_id, u.org_id::text AS org_id, u.display_name,
     (u.username || coalesce('@' || d.domain, ''))::text AS login_name,
-    (u.user_type = 1 AND u.state = 1 AND o.state = 1)::bool AS is_active,
+    (u.user_type = 1 /* USER_TYPE_HUMAN */ AND u.state = 1 /* USER_STATE_ACTIVE */ AND o.state = 1 /* EFFECTIVE_STATE_ACTIVE */)::bool AS is_active,
     u.password_change_required, u.password_changed, u.generation, u.failed_otp_attempts, u.failed_otp_until,
     s.expiration_date, s.password_verified_at, s.intent_verified_at, s.intent_auth_time, s.idp_id,
     (s.intent_verified_at IS NOT NULL AND EXISTS (
@@ -16,8 +16,8 @@ CROSS JOIN LATERAL (SELECT * FROM users n WHERE n.instance_id = s.instance_id AN
 CROSS JOIN LATERAL (SELECT g.state FROM organizations g WHERE g.instance_id = u.instance_id AND g.id = u.org_id LIMIT 1) o
 LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
 LEFT JOIN LATERAL (
-    SELECT bool_or(a.type = 1) AS has_totp, (array_agg(a.address ORDER BY a.creation_date, a.id) FILTER (WHERE a.type = 2))[1] AS sms_address,
-        (array_agg(a.address ORDER BY a.creation_date, a.id) FILTER (WHERE a.type = 3))[1] AS email_address
+    SELECT bool_or(a.type = 1 /* SECOND_FACTOR_TYPE_TOTP */) AS has_totp, (array_agg(a.address ORDER BY a.creation_date, a.id) FILTER (WHERE a.type = 2 /* SECOND_FACTOR_TYPE_OTP_SMS */))[1] AS sms_address,
+        (array_agg(a.address ORDER BY a.creation_date, a.id) FILTER (WHERE a.type = 3 /* SECOND_FACTOR_TYPE_OTP_EMAIL */))[1] AS email_address
     FROM authenticators a WHERE a.instance_id = s.instance_id AND a.user_id = s.user_id AND a.is_verified) f ON true
 WHERE s.instance_id = @instance_id AND token_key(s.token_hash) = ANY(@hashes::bytea[]) AND (s.expiration_date IS NULL OR s.expiration_date > @now::timestamptz);
 
@@ -44,14 +44,14 @@ FROM (
     (SELECT 3, n.id FROM users n WHERE n.instance_id = @instance_id AND n.email_folded = @name_folded::text AND n.is_email_verified AND n.email_folded <> ''
         AND (n.is_email_proven OR n.org_id = @only_org::text) LIMIT 2)
     UNION ALL
-    (SELECT 4, n.id FROM users n JOIN organizations no ON no.instance_id = n.instance_id AND no.id = n.org_id AND no.state = 1
-        WHERE n.instance_id = @instance_id AND n.username_folded = @name_folded::text AND n.user_type = 1 AND n.state = 1
+    (SELECT 4, n.id FROM users n JOIN organizations no ON no.instance_id = n.instance_id AND no.id = n.org_id AND no.state = 1 /* EFFECTIVE_STATE_ACTIVE */
+        WHERE n.instance_id = @instance_id AND n.username_folded = @name_folded::text AND n.user_type = 1 /* USER_TYPE_HUMAN */ AND n.state = 1 /* USER_STATE_ACTIVE */
         AND (@only_org::text = '' OR n.org_id = @only_org) LIMIT 2)
 ) named
 JOIN users u ON u.instance_id = @instance_id AND u.id = named.id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
 LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
-WHERE u.user_type = 1 AND u.state = 1 AND o.state = 1
+WHERE u.user_type = 1 /* USER_TYPE_HUMAN */ AND u.state = 1 /* USER_STATE_ACTIVE */ AND o.state = 1 /* EFFECTIVE_STATE_ACTIVE */
   AND (@only_org::text = '' OR u.org_id = @only_org) AND (@only_user::text = '' OR u.id = @only_user)
 ORDER BY named.rank, u.id;
 
@@ -83,7 +83,7 @@ SELECT u.id, u.org_id::text AS org_id, u.state, u.email, u.is_email_verified, u.
     (u.username || coalesce('@' || d.domain, ''))::text AS login_name,
     EXISTS (SELECT FROM registrations r WHERE r.instance_id = u.instance_id AND r.user_id = u.id) AS is_registering
 FROM users u LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
-WHERE u.instance_id = @instance_id AND u.id = @id AND u.user_type = 1 AND u.org_id IS NOT NULL;
+WHERE u.instance_id = @instance_id AND u.id = @id AND u.user_type = 1 /* USER_TYPE_HUMAN */ AND u.org_id IS NOT NULL;
 
 -- name: Registrations :many
 -- Those who registered with an address and have not verified it, in a browser or with no
@@ -93,7 +93,7 @@ WHERE u.instance_id = @instance_id AND u.id = @id AND u.user_type = 1 AND u.org_
 SELECT u.id, u.org_id::text AS org_id
 FROM (
     SELECT n.id FROM users n WHERE n.instance_id = @instance_id AND n.email_folded = @email_folded AND NOT EXISTS (
-        SELECT FROM user_codes c WHERE c.instance_id = n.instance_id AND c.user_id = n.id AND c.purpose = 1
+        SELECT FROM user_codes c WHERE c.instance_id = n.instance_id AND c.user_id = n.id AND c.purpose = 1 /* LOGIN_CODE_VERIFY */
             AND c.expiration_date > @ended::timestamptz AND c.browser <> @browser::text)
     UNION SELECT @replaced::text
 ) named
@@ -112,7 +112,7 @@ SELECT u.instance_id, u.id, u.org_id::text AS org_id
 FROM user_codes c
 JOIN users u ON u.instance_id = c.instance_id AND u.id = c.user_id
 JOIN registrations r ON r.instance_id = c.instance_id AND r.user_id = c.user_id
-WHERE c.purpose = 1 AND c.expiration_date < @before::timestamptz
+WHERE c.purpose = 1 /* LOGIN_CODE_VERIFY */ AND c.expiration_date < @before::timestamptz
 ORDER BY c.expiration_date LIMIT 1 FOR UPDATE OF u, r SKIP LOCKED;
 
 -- name: ReleaseUsername :exec
@@ -144,7 +144,7 @@ UPDATE messages SET user_id = @new_user_id, org_id = @org_id WHERE instance_id =
 -- Who has proven an e-mail address; the oldest when there are several. Who only has
 -- somebody's word for it keeps nobody from registering.
 SELECT id, org_id::text AS org_id, display_name, preferred_language, email FROM users
-WHERE instance_id = @instance_id AND email_folded = @email_folded AND is_email_verified AND is_email_proven AND user_type = 1
+WHERE instance_id = @instance_id AND email_folded = @email_folded AND is_email_verified AND is_email_proven AND user_type = 1 /* USER_TYPE_HUMAN */
 ORDER BY creation_date, id LIMIT 1;
 
 -- name: EndSessionsOfUser :exec
@@ -163,7 +163,7 @@ UPDATE users SET generation = generation + 1 WHERE instance_id = @instance_id AN
 SELECT generation, state FROM users WHERE instance_id = @instance_id AND id = @id FOR NO KEY UPDATE;
 
 -- name: DropResetCodes :exec
-DELETE FROM user_codes WHERE instance_id = @instance_id AND user_id = @user_id AND purpose = 2;
+DELETE FROM user_codes WHERE instance_id = @instance_id AND user_id = @user_id AND purpose = 2 /* LOGIN_CODE_RESET */;
 
 -- name: RecentMessagesOf :one
 -- How many messages of a kind a user got.

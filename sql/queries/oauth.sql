@@ -1,7 +1,7 @@
 -- name: OAuthClient :one
 -- An application as a client, with what its project says and all of its keys.
 SELECT sqlc.embed(a), p.project_role_assertion, p.project_role_check, p.has_project_check,
-    (a.state = 1 AND p.state = 1 AND o.state = 1)::bool AS active,
+    (a.state = 1 /* EFFECTIVE_STATE_ACTIVE */ AND p.state = 1 /* EFFECTIVE_STATE_ACTIVE */ AND o.state = 1 /* EFFECTIVE_STATE_ACTIVE */)::bool AS active,
     ARRAY(SELECT r.key FROM project_roles r WHERE r.instance_id = a.instance_id AND r.project_id = a.project_id ORDER BY r.key LIMIT 5000)::text[] AS role_keys,
     coalesce((SELECT jsonb_agg(jsonb_build_object('id', k.id, 'key', k.public_key, 'until', k.expiration_date)) FROM app_keys k WHERE k.instance_id = a.instance_id AND k.app_id = a.id), '[]')::jsonb AS keys
 FROM apps a
@@ -13,7 +13,7 @@ WHERE a.instance_id = @instance_id AND a.client_id = @client_id;
 -- An active organization, with what login names in it end in.
 SELECT o.name, coalesce(d.domain, '')::text AS domain FROM organizations o
 LEFT JOIN domains d ON d.instance_id = o.instance_id AND d.org_id = o.id AND d.is_primary
-WHERE o.instance_id = @instance_id AND o.id = @id AND o.state = 1;
+WHERE o.instance_id = @instance_id AND o.id = @id AND o.state = 1 /* EFFECTIVE_STATE_ACTIVE */;
 
 -- name: Subjects :many
 -- What tokens are about, many at once: lists that belong together, and n is the place in
@@ -35,10 +35,10 @@ SELECT q.n::int AS n, sqlc.embed(s), coalesce(g.claims, '{}')::text[] AS claims,
     (CASE WHEN q.projects <> '' THEN (
         SELECT jsonb_agg(jsonb_build_object('project', ug.project_id, 'org', ug.org_id, 'domain', coalesce(d.domain, ''), 'keys', ug.role_keys))
         FROM user_grants ug
-        JOIN projects p ON p.instance_id = ug.instance_id AND p.id = ug.project_id AND p.state = 1
+        JOIN projects p ON p.instance_id = ug.instance_id AND p.id = ug.project_id AND p.state = 1 /* EFFECTIVE_STATE_ACTIVE */
         LEFT JOIN project_grants pg ON pg.instance_id = ug.instance_id AND pg.id = ug.project_grant_id
         LEFT JOIN domains d ON d.instance_id = ug.instance_id AND d.org_id = ug.org_id AND d.is_primary
-        WHERE ug.instance_id = s.instance_id AND ug.user_id = s.id AND ug.state = 1 AND (ug.project_grant_id IS NULL OR pg.state = 1)
+        WHERE ug.instance_id = s.instance_id AND ug.user_id = s.id AND ug.state = 1 /* EFFECTIVE_STATE_ACTIVE */ AND (ug.project_grant_id IS NULL OR pg.state = 1 /* EFFECTIVE_STATE_ACTIVE */)
           AND ug.project_id = ANY (string_to_array(q.projects, E'\x1f'))) END)::jsonb AS roles,
     (CASE WHEN @with_metadata::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
 FROM asked q
@@ -72,7 +72,7 @@ SELECT u.id, u.org_id::text AS org_id, u.username, u.generation, u.access_token_
 FROM users u
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
 LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
-WHERE u.instance_id = @instance_id AND u.user_type = 2 AND u.state = 1 AND o.state = 1 AND u.secret_hash IS NOT NULL
+WHERE u.instance_id = @instance_id AND u.user_type = 2 /* USER_TYPE_SERVICE */ AND u.state = 1 /* USER_STATE_ACTIVE */ AND o.state = 1 /* EFFECTIVE_STATE_ACTIVE */ AND u.secret_hash IS NOT NULL
   AND (u.username_folded = @client_id::text OR u.username_folded = @username::text AND d.domain = @domain::text)
 ORDER BY u.id LIMIT 50;
 
@@ -82,7 +82,7 @@ SELECT k.user_id, k.public_key, k.expiration_date, u.org_id::text AS org_id, u.u
 FROM machine_keys k
 JOIN users u ON u.instance_id = k.instance_id AND u.id = k.user_id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
-WHERE k.instance_id = @instance_id AND k.id = @id AND u.user_type = 2 AND u.state = 1 AND o.state = 1;
+WHERE k.instance_id = @instance_id AND k.id = @id AND u.user_type = 2 /* USER_TYPE_SERVICE */ AND u.state = 1 /* USER_STATE_ACTIVE */ AND o.state = 1 /* EFFECTIVE_STATE_ACTIVE */;
 
 -- name: AddGrants :many
 -- Redeems codes, each with its event: of parallel redemptions one makes the row
@@ -125,13 +125,13 @@ WITH asked AS (
         q.auth_time, string_to_array(q.amr, E'\x1f'), nullif(q.actor, '')::jsonb, string_to_array(nullif(q.origins, ''), E'\x1f'), q.revoked, q.generation, q.idle_date, q.expiration_date, @now::timestamptz
     FROM asked q
     WHERE q.revoked OR (
-        EXISTS (SELECT FROM users u WHERE u.instance_id = q.instance_id AND u.id = q.user_id AND u.generation = q.user_generation AND u.state = 1)
+        EXISTS (SELECT FROM users u WHERE u.instance_id = q.instance_id AND u.id = q.user_id AND u.generation = q.user_generation AND u.state = 1 /* USER_STATE_ACTIVE */)
         AND (q.session_id = '' OR EXISTS (SELECT FROM sessions s WHERE s.instance_id = q.instance_id AND s.id = q.session_id))
         AND (q.parent_id = '' OR EXISTS (SELECT FROM parents p WHERE p.instance_id = q.instance_id AND p.id = q.parent_id)))
     ON CONFLICT DO NOTHING RETURNING oauth_grants.instance_id, oauth_grants.id, oauth_grants.revoked
 ), recorded AS (
     INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
-    SELECT m.instance_id, 'oidc_session', m.id, a.event_type, a.payload::jsonb, a.user_id, 3, a.org_id, @now::timestamptz, a.client_address, a.traceparent
+    SELECT m.instance_id, 'oidc_session', m.id, a.event_type, a.payload::jsonb, a.user_id, 3 /* OWNER_TYPE_ORG */, a.org_id, @now::timestamptz, a.client_address, a.traceparent
     FROM made m JOIN asked a ON a.instance_id = m.instance_id AND a.id = m.id AND a.revoked = m.revoked
 )
 SELECT made.instance_id, made.id, made.revoked FROM made;
@@ -150,11 +150,11 @@ WITH asked AS (
     UPDATE oauth_grants g SET generation = g.generation + 1, idle_date = least(q.unused_until, g.expiration_date)
     FROM asked q JOIN locked l ON l.instance_id = q.instance_id AND l.id = q.id AND l.generation = q.generation
     WHERE g.instance_id = q.instance_id AND g.id = q.id AND g.generation = q.generation AND NOT g.revoked
-      AND EXISTS (SELECT FROM users u WHERE u.instance_id = g.instance_id AND u.id = g.user_id AND u.generation = g.user_generation AND u.state = 1)
+      AND EXISTS (SELECT FROM users u WHERE u.instance_id = g.instance_id AND u.id = g.user_id AND u.generation = g.user_generation AND u.state = 1 /* USER_STATE_ACTIVE */)
     RETURNING g.instance_id, g.id, g.org_id, g.user_id, q.payload, q.client_address, q.traceparent
 ), recorded AS (
     INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
-    SELECT r.instance_id, 'oidc_session', r.id, @event_type::text, r.payload::jsonb, r.user_id, 3, r.org_id, @now::timestamptz, r.client_address, r.traceparent FROM rotated r
+    SELECT r.instance_id, 'oidc_session', r.id, @event_type::text, r.payload::jsonb, r.user_id, 3 /* OWNER_TYPE_ORG */, r.org_id, @now::timestamptz, r.client_address, r.traceparent FROM rotated r
 )
 SELECT rotated.instance_id, rotated.id FROM rotated;
 
@@ -177,7 +177,7 @@ WITH RECURSIVE family AS (
     RETURNING g.instance_id, g.id, g.org_id, g.user_id, g.audience
 ), recorded AS (
     INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
-    SELECT r.instance_id, 'oidc_session', r.id, @event_type::text, @payload::jsonb, r.user_id, 3, r.org_id, @now::timestamptz, @client_address, @traceparent FROM revoked r
+    SELECT r.instance_id, 'oidc_session', r.id, @event_type::text, @payload::jsonb, r.user_id, 3 /* OWNER_TYPE_ORG */, r.org_id, @now::timestamptz, @client_address, @traceparent FROM revoked r
 )
 SELECT count(*) AS revoked, coalesce(bool_or(@audience::text = ANY (r.audience)), false)::bool AS has_audience FROM revoked r;
 
@@ -199,7 +199,7 @@ WITH asked AS (
     ON CONFLICT DO NOTHING RETURNING revoked_tokens.instance_id, revoked_tokens.id
 )
 INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent)
-SELECT a.instance_id, 'oidc_session', a.id, @event_type::text, a.payload::jsonb, a.user_id, 3,
+SELECT a.instance_id, 'oidc_session', a.id, @event_type::text, a.payload::jsonb, a.user_id, 3 /* OWNER_TYPE_ORG */,
     coalesce((SELECT u.org_id FROM users u WHERE u.instance_id = a.instance_id AND u.id = a.user_id), ''), @now::timestamptz, a.client_address, a.traceparent
 FROM asked a JOIN revoked r ON r.instance_id = a.instance_id AND r.id = a.id;
 
@@ -210,8 +210,8 @@ INSERT INTO used_assertions (instance_id, hash, expiration_date) VALUES (@instan
 -- name: ProjectsFor :many
 -- Which of the projects a client of an organization may have tokens for: active
 -- ones of its organization, and ones that are granted to it.
-SELECT p.id FROM projects p WHERE p.instance_id = @instance_id AND p.id = ANY (@ids::text[]) AND p.state = 1
-  AND (p.org_id = @org_id::text OR EXISTS (SELECT FROM project_grants g WHERE g.instance_id = p.instance_id AND g.project_id = p.id AND g.granted_org_id = @org_id AND g.state = 1));
+SELECT p.id FROM projects p WHERE p.instance_id = @instance_id AND p.id = ANY (@ids::text[]) AND p.state = 1 /* EFFECTIVE_STATE_ACTIVE */
+  AND (p.org_id = @org_id::text OR EXISTS (SELECT FROM project_grants g WHERE g.instance_id = p.instance_id AND g.project_id = p.id AND g.granted_org_id = @org_id AND g.state = 1 /* EFFECTIVE_STATE_ACTIVE */));
 
 -- name: MayUseProject :one
 -- Whether a user may sign in to the applications of a project: with a role in it,
@@ -219,9 +219,9 @@ SELECT p.id FROM projects p WHERE p.instance_id = @instance_id AND p.id = ANY (@
 -- where it asks for that.
 SELECT ((NOT @role_check::bool OR EXISTS (
         SELECT FROM user_grants ug LEFT JOIN project_grants pg ON pg.instance_id = ug.instance_id AND pg.id = ug.project_grant_id
-        WHERE ug.instance_id = @instance_id AND ug.user_id = @user_id AND ug.project_id = @project_id AND ug.state = 1 AND (ug.project_grant_id IS NULL OR pg.state = 1)))
+        WHERE ug.instance_id = @instance_id AND ug.user_id = @user_id AND ug.project_id = @project_id AND ug.state = 1 /* EFFECTIVE_STATE_ACTIVE */ AND (ug.project_grant_id IS NULL OR pg.state = 1 /* EFFECTIVE_STATE_ACTIVE */)))
   AND (NOT @project_check::bool OR EXISTS (SELECT FROM projects p WHERE p.instance_id = @instance_id AND p.id = @project_id AND p.org_id = @org_id::text)
-     OR EXISTS (SELECT FROM project_grants g WHERE g.instance_id = @instance_id AND g.project_id = @project_id AND g.granted_org_id = @org_id AND g.state = 1)))::bool;
+     OR EXISTS (SELECT FROM project_grants g WHERE g.instance_id = @instance_id AND g.project_id = @project_id AND g.granted_org_id = @org_id AND g.state = 1 /* EFFECTIVE_STATE_ACTIVE */)))::bool;
 
 -- name: TokenOwner :one
 -- The user of a personal access token, if both are good now, and whether a client knows
@@ -229,15 +229,15 @@ SELECT ((NOT @role_check::bool OR EXISTS (
 -- their own organization. Being given a role by others, unasked, shows them nothing.
 SELECT t.id, t.user_id, t.expiration_date, t.creation_date, u.username,
     (u.org_id = @org_id::text OR EXISTS (
-        SELECT FROM user_grants ug WHERE ug.instance_id = u.instance_id AND ug.user_id = u.id AND ug.project_id = @project_id::text AND ug.org_id = u.org_id AND ug.state = 1))::bool AS is_known
+        SELECT FROM user_grants ug WHERE ug.instance_id = u.instance_id AND ug.user_id = u.id AND ug.project_id = @project_id::text AND ug.org_id = u.org_id AND ug.state = 1 /* EFFECTIVE_STATE_ACTIVE */))::bool AS is_known
 FROM personal_access_tokens t
 JOIN users u ON u.instance_id = t.instance_id AND u.id = t.user_id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
-WHERE t.instance_id = @instance_id AND t.token_hash = @token_hash AND u.state = 1 AND o.state = 1 AND (t.expiration_date IS NULL OR t.expiration_date > @now::timestamptz);
+WHERE t.instance_id = @instance_id AND t.token_hash = @token_hash AND u.state = 1 /* USER_STATE_ACTIVE */ AND o.state = 1 /* EFFECTIVE_STATE_ACTIVE */ AND (t.expiration_date IS NULL OR t.expiration_date > @now::timestamptz);
 
 -- name: OriginAllowed :one
 -- Whether some client of the instance is served from an origin.
-SELECT EXISTS (SELECT FROM apps WHERE instance_id = @instance_id AND web_origins(redirect_uris, additional_origins) @> ARRAY[@origin::text] AND state = 1)::bool;
+SELECT EXISTS (SELECT FROM apps WHERE instance_id = @instance_id AND web_origins(redirect_uris, additional_origins) @> ARRAY[@origin::text] AND state = 1 /* EFFECTIVE_STATE_ACTIVE */)::bool;
 
 -- name: SweepGrants :execrows
 DELETE FROM oauth_grants g WHERE (g.instance_id, g.id) IN (
@@ -266,11 +266,11 @@ SELECT (EXISTS (SELECT FROM revoked_tokens t WHERE t.instance_id = @instance_id 
         SELECT FROM unnest(@grant_ids::text[]) AS o (id)
         LEFT JOIN oauth_grants g ON g.instance_id = @instance_id AND g.id = o.id
         LEFT JOIN users u ON u.instance_id = g.instance_id AND u.id = g.user_id
-        WHERE g.id IS NULL OR g.revoked OR u.id IS NULL OR u.state <> 1 OR u.generation <> g.user_generation)
+        WHERE g.id IS NULL OR g.revoked OR u.id IS NULL OR u.state <> 1 /* USER_STATE_ACTIVE */ OR u.generation <> g.user_generation)
     OR EXISTS (
         SELECT FROM (SELECT unnest(@user_ids::text[]) AS id, unnest(@generations::int[]) AS generation) o
         LEFT JOIN users u ON u.instance_id = @instance_id AND u.id = o.id
-        WHERE u.id IS NULL OR u.state <> 1 OR u.generation <> o.generation))::bool;
+        WHERE u.id IS NULL OR u.state <> 1 /* USER_STATE_ACTIVE */ OR u.generation <> o.generation))::bool;
 
 -- name: SweepAssertions :execrows
 DELETE FROM used_assertions a WHERE (a.instance_id, a.hash) IN (
@@ -283,8 +283,8 @@ SELECT u.creation_date,
         SELECT m.id, m.value FROM user_metadata m WHERE m.instance_id = u.instance_id AND m.user_id = u.id ORDER BY m.id LIMIT 1000) m), '[]')::jsonb AS metadata,
     coalesce((SELECT jsonb_agg(jsonb_build_object('id', g.id, 'org_id', g.org_id, 'project_id', g.project_id, 'project_grant_id', coalesce(g.project_grant_id, ''), 'roles', g.role_keys)) FROM (
         SELECT g.* FROM user_grants g
-        JOIN projects p ON p.instance_id = g.instance_id AND p.id = g.project_id AND p.state = 1
+        JOIN projects p ON p.instance_id = g.instance_id AND p.id = g.project_id AND p.state = 1 /* EFFECTIVE_STATE_ACTIVE */
         LEFT JOIN project_grants pg ON pg.instance_id = g.instance_id AND pg.id = g.project_grant_id
-        WHERE g.instance_id = u.instance_id AND g.user_id = u.id AND g.state = 1 AND (g.project_grant_id IS NULL OR pg.state = 1)
+        WHERE g.instance_id = u.instance_id AND g.user_id = u.id AND g.state = 1 /* EFFECTIVE_STATE_ACTIVE */ AND (g.project_grant_id IS NULL OR pg.state = 1 /* EFFECTIVE_STATE_ACTIVE */)
         ORDER BY g.id LIMIT 1000) g), '[]')::jsonb AS grants
 FROM users u WHERE u.instance_id = @instance_id AND u.id = @user_id;

@@ -11,7 +11,7 @@ SELECT t.* FROM smtp_providers t
     LEFT JOIN state_policies i ON i.instance_id = @instance_id AND i.org_id = '' AND i.kind = 'smtp_providers' AND i.resource_instance_id = t.instance_id AND i.resource_id = t.id
 WHERE t.instance_id IN ('', @instance_id::text) AND (t.org_id IS NULL OR t.org_id = @org_id::text)
     AND is_effective('smtp_providers', t.instance_id, t.org_id, t.id, t.state_policy, @instance_id, @org_id)
-ORDER BY CASE WHEN t.org_id IS NOT NULL OR o.state_policy = 1 THEN 1 WHEN t.instance_id <> '' OR i.state_policy = 1 THEN 2 ELSE 3 END, t.creation_date, t.id LIMIT 1;
+ORDER BY CASE WHEN t.org_id IS NOT NULL OR o.state_policy = 1 /* STATE_POLICY_ACTIVATE */ THEN 1 WHEN t.instance_id <> '' OR i.state_policy = 1 /* STATE_POLICY_ACTIVATE */ THEN 2 ELSE 3 END, t.creation_date, t.id LIMIT 1;
 
 -- name: ActiveSMSProvider :one
 -- As ActiveSMTPProvider.
@@ -19,19 +19,19 @@ SELECT t.* FROM sms_providers t
     LEFT JOIN state_policies o ON o.instance_id = @instance_id AND o.org_id = @org_id AND o.kind = 'sms_providers' AND o.resource_instance_id = t.instance_id AND o.resource_id = t.id
 WHERE t.instance_id = @instance_id::text AND t.org_id IS NULL
     AND is_effective('sms_providers', t.instance_id, t.org_id, t.id, t.state_policy, @instance_id, @org_id)
-ORDER BY CASE WHEN o.state_policy = 1 THEN 1 ELSE 2 END, t.creation_date, t.id LIMIT 1;
+ORDER BY CASE WHEN o.state_policy = 1 /* STATE_POLICY_ACTIVATE */ THEN 1 ELSE 2 END, t.creation_date, t.id LIMIT 1;
 
 -- name: CanMail :one
 -- Whether an instance, or any organization in it, sends e-mails at all.
-SELECT (EXISTS (SELECT FROM smtp_providers t WHERE t.instance_id = @instance_id AND t.org_id IS NOT NULL AND t.state_policy <> 2)
+SELECT (EXISTS (SELECT FROM smtp_providers t WHERE t.instance_id = @instance_id AND t.org_id IS NOT NULL AND t.state_policy <> 2 /* STATE_POLICY_DEACTIVATE */)
     OR EXISTS (SELECT FROM smtp_providers t WHERE t.instance_id IN ('', @instance_id) AND t.org_id IS NULL
         AND is_effective('smtp_providers', t.instance_id, t.org_id, t.id, t.state_policy, @instance_id::text, ''))
-    OR EXISTS (SELECT FROM state_policies p WHERE p.instance_id = @instance_id AND p.org_id <> '' AND p.kind = 'smtp_providers' AND p.state_policy = 1))::bool AS can;
+    OR EXISTS (SELECT FROM state_policies p WHERE p.instance_id = @instance_id AND p.org_id <> '' AND p.kind = 'smtp_providers' AND p.state_policy = 1 /* STATE_POLICY_ACTIVATE */))::bool AS can;
 
 -- name: CanText :one
 -- Whether an instance, or any organization in it, sends text messages at all.
-SELECT (EXISTS (SELECT FROM sms_providers t WHERE t.instance_id = @instance_id AND t.state_policy <> 2)
-    OR EXISTS (SELECT FROM state_policies p WHERE p.instance_id = @instance_id AND p.org_id <> '' AND p.kind = 'sms_providers' AND p.state_policy = 1))::bool AS can;
+SELECT (EXISTS (SELECT FROM sms_providers t WHERE t.instance_id = @instance_id AND t.state_policy <> 2 /* STATE_POLICY_DEACTIVATE */)
+    OR EXISTS (SELECT FROM state_policies p WHERE p.instance_id = @instance_id AND p.org_id <> '' AND p.kind = 'sms_providers' AND p.state_policy = 1 /* STATE_POLICY_ACTIVATE */))::bool AS can;
 
 -- name: MayBeSender :one
 -- Whether e-mails to users of an instance may be from an address at a domain, which the

@@ -3,7 +3,7 @@
 -- owns a domain; only a human who can sign in now.
 SELECT u.id, u.org_id::text AS org_id, u.preferred_language, u.generation, coalesce(u.password_hash, '')::text AS password_hash FROM users u
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
-WHERE u.instance_id = @instance_id AND u.user_type = 1 AND u.state = 1 AND o.state = 1 AND (
+WHERE u.instance_id = @instance_id AND u.user_type = 1 /* USER_TYPE_HUMAN */ AND u.state = 1 /* USER_STATE_ACTIVE */ AND o.state = 1 /* EFFECTIVE_STATE_ACTIVE */ AND (
     u.id = @id::text OR (u.username_folded = @username_folded::text AND u.org_id = (
         SELECT d.org_id FROM domains d WHERE d.instance_id = @instance_id AND d.domain = @domain::text AND d.org_id IS NOT NULL AND d.is_verified)));
 
@@ -45,12 +45,13 @@ SELECT NOT EXISTS (SELECT FROM spent) AS accepted;
 DELETE FROM browser_tries b WHERE b.instance_id = @instance_id AND b.user_id = @id;
 
 -- name: BeginSession :one
+-- Takes a row of sessions.
 -- Begins a session with a right password, which it judges as AcceptPassword does, and
 -- appends the events of that: in one statement, the one commit of a password page. The lock
 -- keeps the generation of the user from ending before the session is there (HoldGeneration);
 -- there is none when it has ended since the password was compared, or there was no try left.
 WITH held AS (
-    SELECT u.id FROM users u WHERE u.instance_id = @instance_id AND u.id = @user_id::text AND u.generation = @generation AND u.state = 1 FOR SHARE
+    SELECT u.id FROM users u WHERE u.instance_id = @instance_id AND u.id = @user_id::text AND u.generation = @generation AND u.state = 1 /* USER_STATE_ACTIVE */ FOR SHARE
 ), spent AS (
     SELECT FROM browser_tries b WHERE b.instance_id = @instance_id AND b.user_id = @user_id AND b.browser = @browser::text
         AND b.attempts >= @attempts_limit::int AND b.period_end > @now::timestamptz
@@ -66,9 +67,12 @@ WITH held AS (
     RETURNING sequence
 ), made AS (
     INSERT INTO sessions (instance_id, id, org_id, user_id, creator, token_hash, expiration_date, fingerprint_id, ip, description, metadata,
-        user_verified_at, password_verified_at, sequence, creation_date, change_date)
-    SELECT @instance_id, @id, @org_id::text, g.id, @creator, @token_hash, sqlc.narg(expiration_date), @fingerprint_id, @ip, @description, @metadata,
-        @user_verified_at::timestamptz, @password_verified_at::timestamptz, (SELECT max(a.sequence) FROM appended a), @creation_date, @change_date
+        user_verified_at, password_verified_at, totp_verified_at, otp_sms_verified_at, otp_email_verified_at, intent_verified_at, intent_auth_time, idp_id,
+        sequence, creation_date, change_date)
+    SELECT @instance_id, @id, sqlc.narg(org_id)::text, g.id, @creator, @token_hash, sqlc.narg(expiration_date), @fingerprint_id, @ip, @description, @metadata,
+        sqlc.narg(user_verified_at)::timestamptz, sqlc.narg(password_verified_at)::timestamptz, sqlc.narg(totp_verified_at)::timestamptz, sqlc.narg(otp_sms_verified_at)::timestamptz,
+        sqlc.narg(otp_email_verified_at)::timestamptz, sqlc.narg(intent_verified_at)::timestamptz, sqlc.narg(intent_auth_time)::timestamptz, @idp_id,
+        (SELECT max(a.sequence) FROM appended a), @creation_date, @change_date
     FROM good g
     RETURNING sequence
 )

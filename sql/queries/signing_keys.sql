@@ -11,14 +11,14 @@ VALUES (@instance_id, @id, @algorithm, @state, @public_key, @private_key, @now::
 
 -- name: AlgorithmsOfApps :many
 -- What applications ask for.
-SELECT DISTINCT id_token_signed_response_alg FROM apps WHERE instance_id = @instance_id AND id_token_signed_response_alg <> 0;
+SELECT DISTINCT id_token_signed_response_alg FROM apps WHERE instance_id = @instance_id AND id_token_signed_response_alg <> 0 /* SIGNATURE_ALGORITHM_UNSPECIFIED */;
 
 -- name: MoveSigningKey :exec
 UPDATE signing_keys SET state = @state, due_date = @due_date WHERE instance_id = @instance_id AND id = @id;
 
 -- name: PutAwaySigningKey :exec
 -- Takes a key out of the key set; what it signed are hints from now on.
-UPDATE signing_keys SET state = 4, due_date = @due_date, private_key = '' WHERE instance_id = @instance_id AND id = @id;
+UPDATE signing_keys SET state = 4 /* KEY_STATE_PAST */, due_date = @due_date, private_key = '' WHERE instance_id = @instance_id AND id = @id;
 
 -- name: DeleteSigningKey :execrows
 DELETE FROM signing_keys WHERE instance_id = @instance_id AND id = @id;

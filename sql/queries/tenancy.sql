@@ -27,7 +27,7 @@ SELECT t.instance_id, t.id AS token_id, t.expiration_date, u.id AS user_id, coal
 FROM personal_access_tokens t
 JOIN users u ON u.instance_id = t.instance_id AND u.id = t.user_id
 LEFT JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
-WHERE t.instance_id IN (@instance_id, '') AND t.token_hash = @token_hash AND u.state = 1 AND (o.id IS NULL OR o.state = 1)
+WHERE t.instance_id IN (@instance_id, '') AND t.token_hash = @token_hash AND u.state = 1 /* USER_STATE_ACTIVE */ AND (o.id IS NULL OR o.state = 1 /* EFFECTIVE_STATE_ACTIVE */)
 LIMIT 1;
 
 -- name: FeaturesOf :one

@@ -35,8 +35,9 @@ SELECT coalesce(sum(n), 0)::bigint FROM row_counts WHERE instance_id = @instance
 SELECT user_type, access_token_type FROM users WHERE instance_id = @instance_id AND id = @id;
 
 -- name: AddOperation :one
+-- Without operations: items, total, size, is_canceled, outcome, error_reason, error_message: nothing has happened yet.
 INSERT INTO operations (instance_id, id, type, state, creator, lease_end, creation_date, change_date, expiration_date)
-VALUES (@instance_id, @id, @type, 1, @creator, clock_timestamp() + make_interval(secs => @seconds::float8), @now, @now, @expiration_date)
+VALUES (@instance_id, @id, @type, 1 /* OPERATION_STATE_RUNNING */, @creator, clock_timestamp() + make_interval(secs => @seconds::float8), @now, @now, @expiration_date)
 RETURNING *;
 
 -- name: Operation :one
@@ -45,7 +46,7 @@ SELECT * FROM operations WHERE instance_id = @instance_id AND id = @id;
 -- name: BeatOperation :one
 -- Tells how far it is, and that its node is there; whether it is to end.
 UPDATE operations SET items = @items, total = @total, change_date = @now, lease_end = clock_timestamp() + make_interval(secs => @seconds::float8)
-WHERE instance_id = @instance_id AND id = @id AND state = 1 RETURNING is_canceled;
+WHERE instance_id = @instance_id AND id = @id AND state = 1 /* OPERATION_STATE_RUNNING */ RETURNING is_canceled;
 
 -- name: CancelOperation :one
 UPDATE operations SET is_canceled = true WHERE instance_id = @instance_id AND id = @id RETURNING *;
@@ -53,7 +54,7 @@ UPDATE operations SET is_canceled = true WHERE instance_id = @instance_id AND id
 -- name: EndOperation :execrows
 UPDATE operations SET state = @state, items = @items, total = @total, size = @size, outcome = @outcome, error_reason = @error_reason, error_message = @error_message,
     change_date = @now, expiration_date = @expiration_date
-WHERE instance_id = @instance_id AND id = @id AND state = 1;
+WHERE instance_id = @instance_id AND id = @id AND state = 1 /* OPERATION_STATE_RUNNING */;
 
 -- name: AddOperationChunk :exec
 INSERT INTO operation_chunks (instance_id, operation_id, number, content) VALUES (@instance_id, @operation_id, @number, @content);
@@ -64,12 +65,12 @@ SELECT content FROM operation_chunks WHERE instance_id = @instance_id AND operat
 -- name: SweepOperations :execrows
 -- Those that are over, and those whose node went away in the middle, which left nothing.
 WITH gone AS (
-    UPDATE operations SET state = 3, error_reason = 'NODE_GONE', error_message = 'the node that ran it went away; it left nothing', change_date = @now
-    WHERE state = 1 AND lease_end < clock_timestamp() RETURNING instance_id, id
+    UPDATE operations SET state = 3 /* OPERATION_STATE_FAILED */, error_reason = 'NODE_GONE', error_message = 'the node that ran it went away; it left nothing', change_date = @now
+    WHERE state = 1 /* OPERATION_STATE_RUNNING */ AND lease_end < clock_timestamp() RETURNING instance_id, id
 ), forgotten AS (
     DELETE FROM operation_chunks c USING gone g WHERE c.instance_id = g.instance_id AND c.operation_id = g.id
 )
-DELETE FROM operations o WHERE o.expiration_date < @now AND o.state <> 1;
+DELETE FROM operations o WHERE o.expiration_date < @now AND o.state <> 1 /* OPERATION_STATE_RUNNING */;
 
 -- name: ImportedOrganizations :many
 SELECT o.id, o.name, coalesce(d.domain, '')::text AS domain FROM organizations o

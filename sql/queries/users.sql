@@ -19,6 +19,5 @@ SELECT revision, state, schema FROM user_schemas WHERE instance_id = @instance_i
 -- name: SchemaRevisions :many
 -- The revisions that some users are on: two lists that belong together.
 SELECT r.schema_id, r.revision, r.schema FROM user_schema_revisions r
-JOIN unnest(@schema_ids::text[]) WITH ORDINALITY s (id, n) ON s.id = r.schema_id
-JOIN unnest(@revisions::int[]) WITH ORDINALITY v (revision, n) ON v.n = s.n AND v.revision = r.revision
+JOIN (SELECT unnest(@schema_ids::text[]) AS schema_id, unnest(@revisions::int[]) AS revision) n ON n.schema_id = r.schema_id AND n.revision = r.revision
 WHERE r.instance_id = @instance_id;

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"maps"
 	"os"
@@ -146,6 +147,15 @@ func TestEveryReasonIsListed(t *testing.T) {
 		}
 		return err
 	})
+	worded := regexp.MustCompile(`(?m)^ +reason: "([A-Z][A-Z0-9_]+)"$`) // of constraints (writ.storage.v1.Refused)
+	contracts, globErr := filepath.Glob(root + "/contracts/proto/writ/*/v3alpha/*.proto")
+	for _, path := range contracts {
+		text, readErr := os.ReadFile(path)
+		err = errors.Join(err, globErr, readErr)
+		for _, match := range worded.FindAllSubmatch(text, -1) {
+			found[string(match[1])] = path
+		}
+	}
 	if err != nil || len(found) < 100 {
 		t.Fatalf("got %d reasons, %v", len(found), err)
 	}

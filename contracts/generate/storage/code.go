@@ -20,6 +20,7 @@ const (
 	resourcePackage = protogen.GoImportPath("github.com/writ-id/writ/impl/core/resource")
 	eventPackage    = protogen.GoImportPath("github.com/writ-id/writ/impl/core/event")
 	policyPackage   = protogen.GoImportPath("github.com/writ-id/writ/impl/core/policy")
+	faultPackage    = protogen.GoImportPath("github.com/writ-id/writ/impl/core/fault")
 	timePackage     = protogen.GoImportPath("time")
 	contextPackage  = protogen.GoImportPath("context")
 	pgxPackage      = protogen.GoImportPath("github.com/jackc/pgx/v5")
@@ -51,6 +52,7 @@ func code(plugin *protogen.Plugin, found *models) (map[string]string, error) {
 		w := &writer{GeneratedFile: plugin.NewGeneratedFile(name, "github.com/writ-id/writ/gen/storage"), table: t, models: found, name: camel(t.GetName())}
 		w.row = "*" + w.QualifiedGoIdent(dbPackage.Ident(t.rows.Name))
 		w.file()
+		w.fills(found.queries)
 		for _, message := range slices.Concat(t.assigned, t.filled) {
 			if other := taken[message.GoIdent.GoName]; other != "" {
 				w.fail("%s and %s have the same name", message.Desc.FullName(), other)
@@ -64,7 +66,11 @@ func code(plugin *protogen.Plugin, found *models) (map[string]string, error) {
 		files[name] = string(text)
 	}
 	further, err := movedCode(plugin, c, found)
+	if err != nil {
+		return nil, err
+	}
 	maps.Copy(files, further)
+	files["sealed.go"], err = found.seals.code(plugin, found)
 	return files, err
 }
 
@@ -82,6 +88,7 @@ func (w *writer) file() {
 	w.P()
 	w.facts()
 	w.head()
+	w.refusals()
 	w.statements()
 	w.differs()
 	w.record()
@@ -111,7 +118,7 @@ func (w *writer) facts() {
 	w.P("func (", w.name, ") Facts() *", resourcePackage.Ident("Facts"), " { return facts", w.name, " }")
 	w.P()
 	w.P("var facts", w.name, " = &", resourcePackage.Ident("Facts"), "{")
-	w.P("Table: ", fmt.Sprintf("%q", w.GetName()), ", Kind: ", fmt.Sprintf("%q", w.GetKind()), ",")
+	w.P("Table: ", fmt.Sprintf("%q", w.GetName()), ", Kind: ", fmt.Sprintf("%q", w.GetKind()), ", Key: \"", w.GetName(), "_pkey\",")
 	w.P("Select: `", w.selected(), "`,")
 	w.P("Org: ", place(w.GetOrg(), "org_id"), ", Project: ", place(w.GetProject(), "project_id"), ", ProjectGrant: ", place(w.GetProjectGrant(), "project_grant_id"), ", User: ", place(w.GetUser(), "user_id"), ", Reader: ", place(w.GetReader(), ""), ",")
 	w.P("System: ", w.GetSystem(), ", OfUsers: ", w.GetOfUsers(), ",")
@@ -163,19 +170,6 @@ func (w *writer) head() {
 		}
 	}
 	w.P("r.CreationDate, r.ChangeDate = now, now")
-	w.P("}")
-	w.P()
-	w.P("// Name returns the name that a column of r holds, to say which one is taken.")
-	w.P("func (", w.name, ") Name(r ", w.row, ", column string) string {")
-	w.P("switch column {")
-	for _, c := range w.rows.Columns {
-		if text, folded := strings.CutSuffix(c.Name, "_folded"); folded {
-			w.P("case ", fmt.Sprintf("%q", text), ":")
-			w.P("return r.", w.rows.column(text).Go)
-		}
-	}
-	w.P("}")
-	w.P("return \"\"")
 	w.P("}")
 	w.P()
 	if c := w.stored.column("state"); c != nil {

@@ -7,7 +7,8 @@
 //     along with what they belong to (removals.go);
 //   - gen/storage: for each table what package resource needs of it, and between rows and
 //     messages Assign (assign.go), New (fill.go), Record (record.go) and Search
-//     (search.go).
+//     (search.go);
+//   - gen/db/batches.go: rows for statements that take many as parallel arrays (batch.go).
 //
 // A field of a stored message that is no column and does not say so fails the run, as
 // does a column that a request must not reach. Nothing is looked up by name later.
@@ -46,7 +47,7 @@ func run(what, image, models, out string) error {
 	if err != nil {
 		return err
 	}
-	found, err := readModels(models)
+	found, err := readModels(models, "sql")
 	if err != nil {
 		return err
 	}
@@ -61,6 +62,9 @@ func run(what, image, models, out string) error {
 		}
 		return migrate(out, "removals.sql", text)
 	case "go":
+		if err := writeBatches(found, models); err != nil {
+			return err
+		}
 		files, err = code(plugin, found)
 	default:
 		err = fmt.Errorf("%s is neither sql nor removals nor go", what)
@@ -69,6 +73,14 @@ func run(what, image, models, out string) error {
 		return err
 	}
 	return replace(out, files)
+}
+
+func writeBatches(found *models, dir string) error {
+	text, err := batches(found, found.queries)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "batches.go"), []byte(text), 0o644)
 }
 
 // load returns the contract in the form that protoc hands to plugins, so that names of Go

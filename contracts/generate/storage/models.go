@@ -11,6 +11,8 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/writ-id/writ/contracts/generate/schema"
 )
 
 // column is a column of a model that sqlc made.
@@ -55,10 +57,13 @@ type models struct {
 	byName  map[string]*model
 	answers map[string]string // the type of the row that a query answers, by its name
 	imports map[string]string // the path of a package, by the name it is used with
+	schema  schema.Schema     // what the migrations make
+	seals   *seals            // which columns the master key seals
+	queries []*schema.Query   // the statements by hand
 }
 
-// readModels reads the Go code that sqlc made.
-func readModels(dir string) (*models, error) {
+// readModels reads the Go code that sqlc made, and what there is in the folder sql.
+func readModels(dir, sql string) (*models, error) {
 	found := &models{byName: map[string]*model{}, answers: map[string]string{}, imports: map[string]string{}}
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -78,7 +83,14 @@ func readModels(dir string) (*models, error) {
 	if len(found.byName) == 0 {
 		return nil, fmt.Errorf("there is no model in %s", dir)
 	}
-	return found, nil
+	if found.schema, err = schema.Read(filepath.Join(sql, "migrations")); err != nil {
+		return nil, err
+	}
+	if found.queries, err = schema.ReadQueries(filepath.Join(sql, "queries")); err != nil {
+		return nil, err
+	}
+	found.seals, err = readSeals(filepath.Join(sql, "sealed.yaml"), found.schema)
+	return found, err
 }
 
 func (m *models) add(file *ast.File) {

@@ -256,14 +256,18 @@ func (w *writer) fieldOfColumn(m *moved, column string) string {
 	return ""
 }
 
+// bound are the columns that what is sealed is bound to.
+func (m *moved) bound() []string {
+	if bound := m.options.GetBound(); len(bound) > 0 {
+		return bound
+	}
+	return []string{"instance_id", "id"}
+}
+
 // place is where what is sealed of a row r is.
 func (w *writer) sealedPlace(m *moved) string {
-	bound := m.options.GetBound()
-	if len(bound) == 0 {
-		bound = []string{"instance_id", "id"}
-	}
 	args := []string{quote(m.GetName())}
-	for _, column := range bound {
+	for _, column := range m.bound() {
 		args = append(args, w.text(column))
 	}
 	return w.QualifiedGoIdent(secretPackage.Ident("Place")) + "(" + strings.Join(args, ", ") + ")"
@@ -286,6 +290,9 @@ func (w *writer) movedScan(m *moved, item string) {
 			w.P("if !asked.", askedName[asked], empty, " { r.", n.column.Go, " = nil }")
 		}
 		if isSealed(n.field) {
+			if err := w.models.seals.fits(m, n.column.Name); err != nil {
+				w.fail("%w", err)
+			}
 			w.P("if err == nil { r.", n.column.Go, ", err = ", secretPackage.Ident("OpenStored"), "(at.Sealer, ", w.sealedPlace(m), ", r.", n.column.Go, ") }")
 		}
 	})

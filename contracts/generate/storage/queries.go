@@ -22,6 +22,21 @@ func queries(plugin *protogen.Plugin, found *models) (map[string]string, error) 
 	for _, t := range c.tables {
 		files["table_"+t.GetName()+".sql"] = t.queries()
 	}
+	files["sealed.sql"] = found.seals.queries()
+	types, err := c.columnEnums()
+	if err != nil {
+		return nil, err
+	}
+	numbers, err := readNamed("sql/enums.yaml", plugin, found.schema, types)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkHand(found, numbers); err != nil {
+		return nil, err
+	}
+	if files["../../../gen/db/enums.go"], err = numbers.constants(); err != nil {
+		return nil, err
+	}
 	config, err := os.ReadFile("sqlc.yaml")
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/writ-id/writ/contracts/generate/schema"
 	storagev1 "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 )
 
@@ -34,7 +35,7 @@ func generated(t *testing.T, set *descriptorpb.FileDescriptorSet) (map[string]st
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := readModels(root + "db")
+	found, err := readModels(root+"db", root+"../sql")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +73,15 @@ func messageOf(t *testing.T, set *descriptorpb.FileDescriptorSet, name string) *
 	}
 	t.Fatalf("there is no message %s", name)
 	return nil
+}
+
+// changeTable changes what a message says of its table.
+func changeTable(t *testing.T, set *descriptorpb.FileDescriptorSet, name string, change func(*storagev1.Table)) {
+	t.Helper()
+	options := messageOf(t, set, name).GetOptions()
+	of := proto.CloneOf(proto.GetExtension(options, storagev1.E_Table).(*storagev1.Table))
+	change(of)
+	proto.SetExtension(options, storagev1.E_Table, of)
 }
 
 func enumOf(t *testing.T, set *descriptorpb.FileDescriptorSet, name string) *descriptorpb.EnumDescriptorProto {
@@ -131,19 +141,13 @@ func TestWhatDoesNotFitFailsByName(t *testing.T) {
 			m.Field = append(m.Field, text("primary_domain", 99))
 		}},
 		{"a table that is not there", "there is no table or view nothing", func(t *testing.T, set *descriptorpb.FileDescriptorSet) {
-			options := messageOf(t, set, "writ.action.v3alpha.Target").GetOptions()
-			of := proto.CloneOf(proto.GetExtension(options, storagev1.E_Table).(*storagev1.Table))
-			of.Name = "nothing"
-			proto.SetExtension(options, storagev1.E_Table, of)
+			changeTable(t, set, "writ.action.v3alpha.Target", func(of *storagev1.Table) { of.Name = "nothing" })
 		}},
 		{"a message of a table that is not there", "writ.action.v3alpha.PatchTarget: there is no table nothing", func(t *testing.T, set *descriptorpb.FileDescriptorSet) {
 			proto.SetExtension(messageOf(t, set, "writ.action.v3alpha.PatchTarget").GetOptions(), storagev1.E_Of, "nothing")
 		}},
 		{"a table that grows in a column it lacks", "the table users has no column height", func(t *testing.T, set *descriptorpb.FileDescriptorSet) {
-			options := messageOf(t, set, "writ.user.v3alpha.User").GetOptions()
-			of := proto.CloneOf(proto.GetExtension(options, storagev1.E_Table).(*storagev1.Table))
-			of.Growing = append(of.Growing, "height")
-			proto.SetExtension(options, storagev1.E_Table, of)
+			changeTable(t, set, "writ.user.v3alpha.User", func(of *storagev1.Table) { of.Growing = append(of.Growing, "height") })
 		}},
 		{"a sorting column without a column", "PROJECT_FIELD_NAME_COLOUR: the table projects has no column colour to sort by", func(t *testing.T, set *descriptorpb.FileDescriptorSet) {
 			e := enumOf(t, set, "writ.project.v3alpha.ProjectFieldName")
@@ -159,6 +163,21 @@ func TestWhatDoesNotFitFailsByName(t *testing.T) {
 			m := messageOf(t, set, "writ.project.v3alpha.SearchProjectsRequest")
 			m.Field = append(m.Field, text("colour", 99))
 		}},
+		{"a sealed field of a column that is not", "the column secret_hash is sealed here and not in sql/sealed.yaml", func(t *testing.T, set *descriptorpb.FileDescriptorSet) {
+			for _, field := range messageOf(t, set, "writ.transfer.v1.TransferApp").GetField() {
+				if field.GetName() == "secret_hash" {
+					proto.SetExtension(field.GetOptions(), storagev1.E_Sealed, true)
+				}
+			}
+		}},
+		{"a constraint without a reason", "the constraint user_grants_user_key of the table user_grants has no reason", func(t *testing.T, set *descriptorpb.FileDescriptorSet) {
+			changeTable(t, set, "writ.grant.v3alpha.UserGrant", func(of *storagev1.Table) { of.Refused = nil })
+		}},
+		{"a reason for a constraint that is not there", "there is no constraint targets_colour_key", func(t *testing.T, set *descriptorpb.FileDescriptorSet) {
+			changeTable(t, set, "writ.action.v3alpha.Target", func(of *storagev1.Table) {
+				of.Refused = append(of.Refused, &storagev1.Refused{Constraint: "targets_colour_key", Reason: "COLOUR_TAKEN"})
+			})
+		}},
 		{"a oneof whose kind has no column", "the table targets has no column shape", func(t *testing.T, set *descriptorpb.FileDescriptorSet) {
 			proto.SetExtension(messageOf(t, set, "writ.action.v3alpha.Target").GetOneofDecl()[0].GetOptions(), storagev1.E_Kind, "shape")
 		}},
@@ -169,6 +188,31 @@ func TestWhatDoesNotFitFailsByName(t *testing.T) {
 			test.change(t, set)
 			_, err := generated(t, set)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestEachColumnOfBytesIsSealedOrOpen: a secret that nobody seals anew is lost with the old
+// master key.
+func TestEachColumnOfBytesIsSealedOrOpen(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ migration, want string }{
+		"a new column":        {"ALTER TABLE apps ADD COLUMN signing_key bytea", "sql/sealed.yaml names the column apps.signing_key 0 times"},
+		"a column that went":  {"ALTER TABLE targets DROP COLUMN old_signing_key", "sql/sealed.yaml: targets.old_signing_key is no column of bytes"},
+		"what it is bound to": {"ALTER TABLE authenticators DROP COLUMN user_id", "the table authenticators has no column user_id"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			of, err := schema.Read(root + "../sql/migrations")
+			if err == nil {
+				err = of.Add(test.migration)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := readSeals(root+"../sql/sealed.yaml", of); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
@@ -188,7 +232,7 @@ func TestAnEnumerationIsOfOneType(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := readModels(root + "db")
+	found, err := readModels(root+"db", root+"../sql")
 	if err != nil {
 		t.Fatal(err)
 	}

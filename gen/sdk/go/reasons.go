@@ -35,6 +35,7 @@ const (
 	ReasonDeliveryPending             Reason = "DELIVERY_PENDING"
 	ReasonDomainNotProven             Reason = "DOMAIN_NOT_PROVEN"
 	ReasonDomainNotVerified           Reason = "DOMAIN_NOT_VERIFIED"
+	ReasonDomainPrimaryTaken          Reason = "DOMAIN_PRIMARY_TAKEN"
 	ReasonDomainTaken                 Reason = "DOMAIN_TAKEN"
 	ReasonExecutionFailed             Reason = "EXECUTION_FAILED"
 	ReasonExecutionFailedAfterCall    Reason = "EXECUTION_FAILED_AFTER_CALL"

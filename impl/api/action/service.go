@@ -38,5 +38,5 @@ var _ actionv3.ServiceActionsServer = (*Service)(nil)
 
 // New returns a Service over env. caller calls targets, sealer seals their keys.
 func New(env resource.Env, operations *policy.Operations, caller *webhook.Caller, sealer secret.Sealer) *Service {
-	return &Service{Env: env, operations: operations, queries: db.New(), targets: resource.New(env, storage.Targets{}, nil), caller: caller, sealer: sealer}
+	return &Service{Env: env, operations: operations, queries: db.New(), targets: resource.New(env, storage.Targets{}), caller: caller, sealer: sealer}
 }

@@ -36,9 +36,9 @@ var _ appv3.ServiceAppsServer = (*Service)(nil)
 // New returns a Service over env.
 func New(env resource.Env) *Service {
 	return &Service{
-		Env: env, projects: resource.New(env, storage.Projects{}, nil),
-		apps: resource.New(env, storage.Apps{}, nil),
-		keys: resource.New(env, storage.AppKeys{}, nil),
+		Env: env, projects: resource.New(env, storage.Projects{}),
+		apps: resource.New(env, storage.Apps{}),
+		keys: resource.New(env, storage.AppKeys{}),
 	}
 }
 

@@ -20,9 +20,9 @@ type Purpose int16
 // The purposes: the registration of an authenticator, whose ID is the subject,
 // and the challenges of a session, whose ID is the subject.
 const (
-	Registration Purpose = iota + 1
-	SessionSMS
-	SessionEmail
+	Registration = Purpose(db.CodePurposeRegistration)
+	SessionSMS   = Purpose(db.CodePurposeSessionSms)
+	SessionEmail = Purpose(db.CodePurposeSessionEmail)
 )
 
 const (

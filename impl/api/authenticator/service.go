@@ -50,13 +50,9 @@ var _ authv3.ServiceUserAuthenticatorsServer = (*Service)(nil)
 func New(env resource.Env, factors *Factors) *Service {
 	return &Service{
 		Env: env, factors: factors, queries: db.New(),
-		users:          resource.New(env, storage.Users{}, nil),
-		authenticators: resource.New(env, storage.Authenticators{}, resource.Refusals{"authenticators_address_key": errExists}),
+		users:          resource.New(env, storage.Users{}),
+		authenticators: resource.New(env, storage.Authenticators{}),
 	}
-}
-
-func errExists() *fault.Error {
-	return fault.New(fault.AlreadyExists, "AUTHENTICATOR_EXISTS", "the user has this authenticator already")
 }
 
 // add adds an authenticator within tx in place of an unverified one that is the
@@ -70,7 +66,7 @@ func (s *Service) add(ctx context.Context, tx pgx.Tx, user *db.UserRow, row *db.
 	case err != nil:
 		return nil, err
 	case len(old) > 0 && old[0].IsVerified:
-		return nil, errExists()
+		return nil, storage.AuthenticatorsAddressKey()
 	case len(old) > 0:
 		if _, err := s.authenticators.In(tx).Delete(ctx, old[0].ID, removed, nil); err != nil {
 			return nil, err

@@ -38,7 +38,7 @@ var _ actionv3.ServiceDeliveriesServer = (*Service)(nil)
 
 // New returns a Service over env.
 func New(env resource.Env) *Service {
-	return &Service{Env: env, queries: db.New(), deliveries: resource.New(env, storage.Deliveries{}, nil)}
+	return &Service{Env: env, queries: db.New(), deliveries: resource.New(env, storage.Deliveries{})}
 }
 
 // filters are those that do not compare a column.
@@ -240,8 +240,7 @@ func release(ctx context.Context, tx pgx.Tx, free []delivery.Lane, now time.Time
 func (s *Service) free(ctx context.Context, tx pgx.Tx, lanes []delivery.Lane) ([]delivery.Lane, error) {
 	var p db.FreeLanesParams
 	for i, lane := range lanes {
-		p.InstanceIds, p.Targets, p.Nrs = append(p.InstanceIds, lane.InstanceID), append(p.Targets, lane.Target), append(p.Nrs, int32(i))
-		p.ObjectTypes, p.ObjectIds = append(p.ObjectTypes, lane.ObjectType), append(p.ObjectIds, lane.ObjectID)
+		p.Add(db.FreeLanesEntry{InstanceID: lane.InstanceID, Target: lane.Target, ObjectType: lane.ObjectType, ObjectID: lane.ObjectID, Nr: int32(i)})
 	}
 	nrs, err := s.queries.FreeLanes(ctx, tx, p)
 	free := make([]delivery.Lane, 0, len(nrs))

@@ -42,17 +42,14 @@ var _ domainv3.ServiceDomainsServer = (*Service)(nil)
 
 // New returns a Service over env that looks for proofs through client.
 func New(env resource.Env, client *outgoing.Client) *Service {
-	taken := func() *fault.Error {
-		return fault.New(fault.AlreadyExists, "DOMAIN_TAKEN", "the domain belongs to somebody else").On("domain.domain")
-	}
-	return &Service{Env: env, outgoing: client, queries: db.New(), domains: resource.New(env, storage.Domains{}, resource.Refusals{"domains_host_key": taken, "domains_org_domain_key": taken})}
+	return &Service{Env: env, outgoing: client, queries: db.New(), domains: resource.New(env, storage.Domains{})}
 }
 
 // CreateDomain claims a domain. The system need not prove its claims.
 func (s *Service) CreateDomain(ctx context.Context, req *domainv3.CreateDomainRequest) (*domainv3.CreateDomainResponse, error) {
 	row := &db.Domain{ValidationToken: newToken()}
 	storage.AssignDomain(row, req.GetDomain())
-	if row.ValidationType == 0 {
+	if row.ValidationType == domainv3.ValidationType_VALIDATION_TYPE_UNSPECIFIED {
 		row.ValidationType = domainv3.ValidationType_VALIDATION_TYPE_DNS
 	}
 	if policy.CallFrom(ctx).Caller.InstanceID == "" {
@@ -85,7 +82,7 @@ func (s *Service) PatchDomain(ctx context.Context, req *domainv3.PatchDomainRequ
 	details, err := s.domains.Change(ctx, req.GetId(), &eventv1.DomainChanged{}, func(_ pgx.Tx, row *db.Domain) error {
 		before := row.ValidationType
 		storage.AssignPatchDomain(row, req.GetDomain())
-		if row.ValidationType == 0 {
+		if row.ValidationType == domainv3.ValidationType_VALIDATION_TYPE_UNSPECIFIED {
 			row.ValidationType = domainv3.ValidationType_VALIDATION_TYPE_DNS
 		}
 		if row.ValidationType != before && !row.IsVerified {

@@ -13,7 +13,6 @@ import (
 	grantv3 "github.com/writ-id/writ/gen/proto/writ/grant/v3alpha"
 	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	"github.com/writ-id/writ/gen/storage"
-	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/resource"
 )
 
@@ -42,18 +41,10 @@ func (filters) ByRoleKey(w *resource.Where, filter *grantv3.RoleKeyFilter) {
 // New returns a Service over env.
 func New(env resource.Env) *Service {
 	return &Service{
-		Env: env, queries: db.New(), projects: resource.New(env, storage.Projects{}, nil),
-		roles: resource.New(env, storage.ProjectRoles{}, nil),
-		projectGrants: resource.New(env, storage.ProjectGrants{}, resource.Refusals{
-			"project_grants_granted_org_key": func() *fault.Error {
-				return fault.New(fault.AlreadyExists, "PROJECT_GRANT_EXISTS", "the project is granted to this organization already").On("projectGrant.grantedOrgId")
-			},
-		}),
-		userGrants: resource.New(env, storage.UserGrants{}, resource.Refusals{
-			"user_grants_user_key": func() *fault.Error {
-				return fault.New(fault.AlreadyExists, "USER_GRANT_EXISTS", "the user has a grant of this project already").On("userGrant.userId")
-			},
-		}),
+		Env: env, queries: db.New(), projects: resource.New(env, storage.Projects{}),
+		roles:         resource.New(env, storage.ProjectRoles{}),
+		projectGrants: resource.New(env, storage.ProjectGrants{}),
+		userGrants:    resource.New(env, storage.UserGrants{}),
 	}
 }
 

@@ -39,7 +39,7 @@ var _ idpv3.ServiceIdentityProvidersServer = (*Service)(nil)
 
 // New returns a Service over env. sealer seals the secrets of providers.
 func New(env resource.Env, sealer secret.Sealer) *Service {
-	return &Service{Env: env, sealer: sealer, idps: resource.NewReusable(env, storage.Idps{}, nil,
+	return &Service{Env: env, sealer: sealer, idps: resource.NewReusable(env, storage.Idps{},
 		func(row *db.Idp) *object.StatePolicy { return &row.StatePolicy },
 		func(word object.StatePolicy) event.Payload { return &eventv1.IDPStatePolicySet{StatePolicy: word} },
 	)}

@@ -38,22 +38,13 @@ var _ idpv3.ServiceUserIDPLinksServer = (*Service)(nil)
 // New returns a Service over env.
 func New(env resource.Env) *Service {
 	return &Service{
-		Env: env, queries: db.New(), users: resource.New(env, storage.Users{}, nil),
-		links: resource.New(env, storage.IdpLinks{}, resource.Refusals{"idp_links_external_key": errLinked, "idp_links_idp_fkey": errNoIDP}),
+		Env: env, queries: db.New(), users: resource.New(env, storage.Users{}),
+		links: resource.New(env, storage.IdpLinks{}),
 	}
 }
 
 // In returns the service within a transaction: what it does happens when that commits.
 func (s *Service) In(tx pgx.Tx) *Service { return New(s.Env.In(tx)) }
-
-// errLinked does not say to whom.
-func errLinked() *fault.Error {
-	return fault.New(fault.AlreadyExists, "IDP_LINK_EXISTS", "the account at the identity provider is linked already")
-}
-
-func errNoIDP() *fault.Error {
-	return fault.New(fault.NotFound, "IDP_NOT_FOUND", "there is no such identity provider where the user is, or above").On("link.idpId")
-}
 
 // AddIDPLink links an account at a provider to a user.
 func (s *Service) AddIDPLink(ctx context.Context, req *idpv3.AddIDPLinkRequest) (*idpv3.AddIDPLinkResponse, error) {
@@ -70,7 +61,7 @@ func (s *Service) AddIDPLink(ctx context.Context, req *idpv3.AddIDPLinkRequest) 
 		storage.AssignIDPLink(row, req.GetLink())
 		row.IdpInstanceID, err = s.queries.LinkableIDP(ctx, tx, db.LinkableIDPParams{ID: row.IdpID, InstanceID: user.InstanceID, OrgID: *user.OrgID})
 		if store.NoRow(err) {
-			return errNoIDP()
+			return storage.IdpLinksIdpFkey()
 		}
 		if err != nil {
 			return err

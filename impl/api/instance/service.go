@@ -54,7 +54,7 @@ type Owners struct {
 
 // New returns a Service over env that furnishes instances through owners.
 func New(env resource.Env, owners Owners, roles *policy.Roles) *Service {
-	return &Service{Env: env, owners: owners, roles: roles, queries: db.New(), instances: resource.New(env, storage.Instances{}, nil)}
+	return &Service{Env: env, owners: owners, roles: roles, queries: db.New(), instances: resource.New(env, storage.Instances{})}
 }
 
 // filters are those of a search that compare no column.

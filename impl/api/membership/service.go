@@ -17,7 +17,6 @@ import (
 	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	"github.com/writ-id/writ/gen/storage"
-	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
 )
@@ -46,10 +45,8 @@ func (filters) ByRole(w *resource.Where, filter *membershipv3.RoleFilter) {
 // New returns a Service over env that knows the built-in roles.
 func New(env resource.Env, roles *policy.Roles) *Service {
 	return &Service{
-		Env: env, roles: roles, projects: resource.New(env, storage.Projects{}, nil), projectGrants: resource.New(env, storage.ProjectGrants{}, nil),
-		memberships: resource.New(env, storage.Memberships{}, resource.Refusals{"memberships_user_key": func() *fault.Error {
-			return fault.New(fault.AlreadyExists, "MEMBERSHIP_EXISTS", "the user has a membership of this object already").On("membership.userId")
-		}}),
+		Env: env, roles: roles, projects: resource.New(env, storage.Projects{}), projectGrants: resource.New(env, storage.ProjectGrants{}),
+		memberships: resource.New(env, storage.Memberships{}),
 	}
 }
 

@@ -41,7 +41,7 @@ var _ orgv3.ServiceOrganizationsServer = (*Service)(nil)
 func New(env resource.Env, domains *domain.Service) *Service {
 	return &Service{
 		Env: env, queries: db.New(),
-		orgs:    resource.New(env, storage.Organizations{}, nil),
+		orgs:    resource.New(env, storage.Organizations{}),
 		domains: domains,
 	}
 }

@@ -33,7 +33,7 @@ var _ messagev3.ServiceMessagesServer = (*Service)(nil)
 
 // New returns a Service over env.
 func New(env resource.Env) *Service {
-	return &Service{Env: env, queries: db.New(), messages: resource.New(env, storage.Messages{}, nil)}
+	return &Service{Env: env, queries: db.New(), messages: resource.New(env, storage.Messages{})}
 }
 
 // SearchMessages finds the messages that meet all filters.

@@ -33,7 +33,7 @@ var _ projectv3.ServiceProjectsServer = (*Service)(nil)
 
 // New returns a Service over env that makes owners of projects through memberships.
 func New(env resource.Env, memberships *membership.Service) *Service {
-	return &Service{Env: env, projects: resource.New(env, storage.Projects{}, nil), memberships: memberships}
+	return &Service{Env: env, projects: resource.New(env, storage.Projects{}), memberships: memberships}
 }
 
 const (

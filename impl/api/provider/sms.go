@@ -31,7 +31,7 @@ func NewSMS(c Config) *SMS {
 	s := &SMS{}
 	s.providers = providers[db.SmsProvider, storage.SmsProviders]{
 		Config: c, name: "sms_providers",
-		table: resource.NewReusable(c.Env, storage.SmsProviders{}, nil, func(row *db.SmsProvider) *object.StatePolicy { return &row.StatePolicy },
+		table: resource.NewReusable(c.Env, storage.SmsProviders{}, func(row *db.SmsProvider) *object.StatePolicy { return &row.StatePolicy },
 			func(word object.StatePolicy) event.Payload {
 				switch word {
 				case object.StatePolicy_STATE_POLICY_ACTIVATE:

@@ -36,7 +36,7 @@ func NewSMTP(c Config) *SMTP {
 	s := &SMTP{}
 	s.providers = providers[db.SmtpProvider, storage.SmtpProviders]{
 		Config: c, name: "smtp_providers",
-		table: resource.NewReusable(c.Env, storage.SmtpProviders{}, nil, func(row *db.SmtpProvider) *object.StatePolicy { return &row.StatePolicy },
+		table: resource.NewReusable(c.Env, storage.SmtpProviders{}, func(row *db.SmtpProvider) *object.StatePolicy { return &row.StatePolicy },
 			func(word object.StatePolicy) event.Payload {
 				switch word {
 				case object.StatePolicy_STATE_POLICY_ACTIVATE:

@@ -32,11 +32,7 @@ var _ schemav3.ServiceUserSchemasServer = (*Service)(nil)
 
 // New returns a Service over env.
 func New(env resource.Env) *Service {
-	return &Service{Env: env, queries: db.New(), schemas: resource.New(env, storage.UserSchemas{}, resource.Refusals{
-		"users_schema_fkey": func() *fault.Error {
-			return fault.New(fault.FailedPrecondition, "USER_SCHEMA_IN_USE", "there are users of the schema")
-		},
-	})}
+	return &Service{Env: env, queries: db.New(), schemas: resource.New(env, storage.UserSchemas{})}
 }
 
 // CreateUserSchema creates a schema in its first revision.

@@ -47,7 +47,7 @@ type row = db.SessionRow
 func New(env resource.Env, factors *authenticator.Factors, users *user.Service) *Service {
 	return &Service{
 		Env: env, factors: factors, users: users, queries: db.New(),
-		sessions: resource.New(env, storage.Sessions{}, nil),
+		sessions: resource.New(env, storage.Sessions{}),
 	}
 }
 
@@ -142,18 +142,13 @@ func (s *Service) createAtOnce(ctx context.Context, made *row, p *proven, in *se
 	if err != nil {
 		return err
 	}
-	params := db.BeginSessionParams{
-		InstanceID: made.InstanceID, ID: made.ID, UserID: p.user.ID, OrgID: p.user.OrgID, Generation: p.user.Generation, Creator: made.Creator,
-		TokenHash: made.TokenHash, ExpirationDate: made.ExpirationDate, FingerprintID: made.FingerprintID, Ip: made.Ip, Description: made.Description,
-		Metadata: made.Metadata, UserVerifiedAt: *made.UserVerifiedAt, PasswordVerifiedAt: *made.PasswordVerifiedAt,
-		CreationDate: made.CreationDate, ChangeDate: made.ChangeDate,
-	}
+	params := db.BeginSessionParams{UserID: p.user.ID, Generation: p.user.Generation}
+	storage.Sessions{}.BeginSession(&params, made)
 	p.password.Judged(&params)
+	params.Grow(len(events))
 	for i := range events {
 		e := events[i].Record()
-		params.EventTypes, params.Payloads = append(params.EventTypes, e.EventType), append(params.Payloads, string(e.Payload))
-		params.OwnerTypes, params.OwnerIds = append(params.OwnerTypes, e.OwnerType), append(params.OwnerIds, e.OwnerID)
-		params.CreatedAts = append(params.CreatedAts, e.At)
+		params.Add(db.BeginSessionEntry{EventType: e.EventType, Payload: string(e.Payload), OwnerType: e.OwnerType, OwnerID: e.OwnerID, CreatedAt: e.At})
 		params.ClientAddress, params.Traceparent = e.ClientAddress, e.Traceparent
 	}
 	begun, err := s.queries.BeginSession(ctx, s.DB.Conn(), params)

@@ -138,7 +138,7 @@ func (s *Service) show(ctx context.Context, users []db.UserRow) ([]*userv3.GetUs
 		of := revision{*users[i].SchemaID, users[i].SchemaRevision}
 		if _, asked := documents[of]; !asked {
 			documents[of] = nil
-			wanted.SchemaIds, wanted.Revisions = append(wanted.SchemaIds, of.id), append(wanted.Revisions, of.n)
+			wanted.Add(db.SchemaRevisionsEntry{SchemaID: of.id, Revision: of.n})
 		}
 	}
 	if len(documents) == 0 {

@@ -64,10 +64,10 @@ const (
 func New(c Config) *Service {
 	return &Service{
 		Config: c, queries: db.New(),
-		users:    resource.New(c.Env, storage.Users{}, nil),
-		metadata: resource.New(c.Env, storage.UserMetadata{}, nil),
-		tokens:   resource.New(c.Env, storage.PersonalAccessTokens{}, nil),
-		keys:     resource.New(c.Env, storage.MachineKeys{}, nil),
+		users:    resource.New(c.Env, storage.Users{}),
+		metadata: resource.New(c.Env, storage.UserMetadata{}),
+		tokens:   resource.New(c.Env, storage.PersonalAccessTokens{}),
+		keys:     resource.New(c.Env, storage.MachineKeys{}),
 	}
 }
 

@@ -38,7 +38,7 @@ type Config struct {
 	Progress func(step string)
 }
 
-// Sealed are the columns of a table that the master key seals (server.SealedColumns).
+// Sealed are the columns of a table that the master key seals (storage.Sealed).
 type Sealed struct {
 	Table               string
 	Key, Bound, Columns []string

@@ -38,7 +38,7 @@ func (f *Fanout) ahead(ctx context.Context, tx pgx.Tx, already bool, cursor even
 	a := &ahead{f: f, places: map[string]event.Position{}}
 	p := db.ReadEventsAheadParams{Xid: cursor.Xid, Sequence: cursor.Sequence, Below: bounds.Coming, Share: share, PageLimit: eventsLimit}
 	for key, below := range bounds.Writers {
-		p.InstanceKeys, p.Belows = append(p.InstanceKeys, key), append(p.Belows, strconv.FormatUint(below, 10))
+		p.Add(db.ReadEventsAheadEntry{InstanceKey: key, Below: strconv.FormatUint(below, 10)})
 	}
 	var err error
 	if a.events, err = q.ReadEventsAhead(ctx, tx, p); err != nil {
@@ -94,7 +94,7 @@ func (a *ahead) follow(ctx context.Context, tx pgx.Tx, b *batch, next event.Posi
 	var p db.MoveAheadParams
 	for id, place := range moved {
 		a.moved = true
-		p.InstanceIds, p.Xids, p.Sequences = append(p.InstanceIds, id), append(p.Xids, strconv.FormatUint(place.Xid, 10)), append(p.Sequences, place.Sequence)
+		p.Add(db.MoveAheadEntry{InstanceID: id, Xid: strconv.FormatUint(place.Xid, 10), Sequence: place.Sequence})
 	}
 	if a.moved {
 		if err := q.MoveAhead(ctx, tx, p); err != nil {

@@ -51,22 +51,18 @@ type Key struct{ InstanceID, Target string }
 func (l Lane) key() Key { return Key{l.InstanceID, l.Target} }
 
 // Lanes is a list of them as statements take it.
-type Lanes struct{ InstanceIDs, Targets, ObjectTypes, ObjectIDs []string }
+type Lanes struct{ rows db.ReleaseLanesParams }
 
 // Add adds a lane.
-func (l *Lanes) Add(lane Lane) {
-	l.InstanceIDs, l.Targets = append(l.InstanceIDs, lane.InstanceID), append(l.Targets, lane.Target)
-	l.ObjectTypes, l.ObjectIDs = append(l.ObjectTypes, lane.ObjectType), append(l.ObjectIDs, lane.ObjectID)
-}
+func (l *Lanes) Add(lane Lane) { l.rows.Add(db.ReleaseLanesEntry(lane)) }
 
 // Release makes the oldest due that is to be got in lanes of which nothing is.
 func (l *Lanes) Release(ctx context.Context, tx db.DBTX, now time.Time) error {
-	if len(l.Targets) == 0 {
+	if len(l.rows.Targets) == 0 {
 		return nil
 	}
-	return db.New().ReleaseLanes(ctx, tx, db.ReleaseLanesParams{
-		Now: now, InstanceIds: l.InstanceIDs, Targets: l.Targets, ObjectTypes: l.ObjectTypes, ObjectIds: l.ObjectIDs,
-	})
+	l.rows.Now = now
+	return db.New().ReleaseLanes(ctx, tx, l.rows)
 }
 
 // Sweep is the task of deleting deliveries that ended and were kept for long enough.

@@ -286,18 +286,17 @@ const none = -1
 func (b *batch) add(e *db.Event, execution, target, body string, follows int) int {
 	lane := Lane{e.InstanceID, target, e.AggregateType, e.AggregateID}
 	r := &b.rows
-	r.AreFirst = append(r.AreFirst, !b.lanes[lane])
-	b.lanes[lane], b.keys[lane.key()] = true, true
-	b.position++
-	r.InstanceIds, r.Ids, r.Targets = append(r.InstanceIds, e.InstanceID), append(r.Ids, b.newID()), append(r.Targets, target)
-	r.Executions, r.Types, r.Sequences = append(r.Executions, execution), append(r.Types, e.EventType), append(r.Sequences, e.Sequence)
-	r.ObjectTypes, r.ObjectIds = append(r.ObjectTypes, e.AggregateType), append(r.ObjectIds, e.AggregateID)
-	r.Positions, r.Bodies, r.Traceparents = append(r.Positions, b.position), append(r.Bodies, body), append(r.Traceparents, e.Traceparent)
 	before := ""
 	if follows != none {
 		before, r.AreFollowed[follows] = r.Ids[follows], true
 	}
-	r.Follow, r.AreFollowed = append(r.Follow, before), append(r.AreFollowed, false)
+	b.position++
+	r.Add(db.QueueDeliveriesEntry{
+		InstanceID: e.InstanceID, ID: b.newID(), Target: target, Execution: execution, Type: e.EventType, Sequence: e.Sequence,
+		ObjectType: e.AggregateType, ObjectID: e.AggregateID, Position: b.position, Body: body, Traceparent: e.Traceparent,
+		IsFirst: !b.lanes[lane], Follow: before, IsFollowed: false,
+	})
+	b.lanes[lane], b.keys[lane.key()] = true, true
 	return len(r.Ids) - 1
 }
 
@@ -322,7 +321,7 @@ func (b *batch) store(ctx context.Context, tx pgx.Tx) error {
 func AddToQueues(ctx context.Context, tx db.DBTX, now time.Time, keys map[Key]bool) error {
 	p := db.AddToDeliveryQueuesParams{Now: now}
 	for _, key := range sorted(keys) {
-		p.InstanceIds, p.Targets = append(p.InstanceIds, key.InstanceID), append(p.Targets, key.Target)
+		p.Add(db.AddToDeliveryQueuesEntry{InstanceID: key.InstanceID, Target: key.Target})
 	}
 	return db.New().AddToDeliveryQueues(ctx, tx, p)
 }

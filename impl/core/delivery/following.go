@@ -98,9 +98,11 @@ func (w *Worker) follow(ctx context.Context) {
 
 // endFollowing lets what follows a delivery go, or gives it up, as the delivery ended.
 func endFollowing(ctx context.Context, s *store.DB, now time.Time, instanceID, id string) error {
-	q, instanceIDs, ids := db.New(), []string{instanceID}, []string{id}
+	q := db.New()
 	return pgx.BeginFunc(ctx, s.Pool, func(tx pgx.Tx) error {
-		queues, err := q.FollowingQueues(ctx, tx, db.FollowingQueuesParams{InstanceIds: instanceIDs, Ids: ids})
+		var before db.FollowingQueuesParams
+		before.Add(db.FollowingQueuesEntry{InstanceID: instanceID, ID: id})
+		queues, err := q.FollowingQueues(ctx, tx, before)
 		if err != nil {
 			return err
 		}
@@ -111,7 +113,9 @@ func endFollowing(ctx context.Context, s *store.DB, now time.Time, instanceID, i
 		if _, err := lockQueues(ctx, tx, keys); err != nil {
 			return err
 		}
-		rows, err := q.EndFollowing(ctx, tx, db.EndFollowingParams{Now: now, InstanceIds: instanceIDs, Ids: ids})
+		over := db.EndFollowingParams{Now: now}
+		over.Add(db.EndFollowingEntry{InstanceID: instanceID, ID: id})
+		rows, err := q.EndFollowing(ctx, tx, over)
 		if err != nil || len(rows) == 0 {
 			return err
 		}
@@ -137,7 +141,7 @@ func endFollowing(ctx context.Context, s *store.DB, now time.Time, instanceID, i
 func lockQueues(ctx context.Context, tx db.DBTX, keys map[Key]bool) (map[Key]string, error) {
 	var p db.LockDeliveryQueuesParams
 	for _, key := range sorted(keys) {
-		p.InstanceIds, p.Targets = append(p.InstanceIds, key.InstanceID), append(p.Targets, key.Target)
+		p.Add(db.LockDeliveryQueuesEntry{InstanceID: key.InstanceID, Target: key.Target})
 	}
 	rows, err := db.New().LockDeliveryQueues(ctx, tx, p)
 	leases := make(map[Key]string, len(rows))

@@ -194,8 +194,7 @@ func (w *Worker) write(ctx context.Context, batch []*result) error {
 				r.released = r.release // somebody else has it
 			case r.release:
 				done[p.key] = r
-				release.InstanceIds, release.Targets, release.Leases = append(release.InstanceIds, p.key.InstanceID), append(release.Targets, p.key.Target), append(release.Leases, p.lease)
-				release.Versions, release.Failures = append(release.Versions, p.version), append(release.Failures, int32(p.failures))
+				release.Add(db.ReleaseDeliveryQueuesEntry{InstanceID: p.key.InstanceID, Target: p.key.Target, Lease: p.lease, Version: p.version, Failure: int32(p.failures)})
 			default:
 				ours = append(ours, r)
 			}
@@ -217,19 +216,19 @@ func note(ctx context.Context, tx pgx.Tx, now time.Time, results []*result) erro
 		return nil
 	}
 	ended := db.EndAttemptsParams{Now: now}
+	ended.Grow(len(results))
 	var made db.AddDeliveryAttemptsParams
 	var lanes Lanes
 	for _, r := range results {
 		attempts := int32(0)
 		if r.attempted {
 			attempts = 1
-			made.InstanceIds, made.Deliveries, made.Numbers = append(made.InstanceIds, r.lane.InstanceID), append(made.Deliveries, r.id), append(made.Numbers, r.number)
-			made.Dates, made.Tooks, made.Statuses = append(made.Dates, r.date), append(made.Tooks, int64(r.took)), append(made.Statuses, int32(r.status))
-			made.Answers, made.Errors, made.Headers = append(made.Answers, r.answer), append(made.Errors, r.error), append(made.Headers, r.headers)
+			made.Add(db.AddDeliveryAttemptsEntry{
+				InstanceID: r.lane.InstanceID, Delivery: r.id, Number: r.number, Date: r.date, Took: int64(r.took), Status: int32(r.status),
+				Answer: r.answer, Error: r.error, Header: r.headers,
+			})
 		}
-		ended.InstanceIds, ended.Ids = append(ended.InstanceIds, r.lane.InstanceID), append(ended.Ids, r.id)
-		ended.States, ended.DeadReasons = append(ended.States, r.state), append(ended.DeadReasons, r.reason)
-		ended.Attempts, ended.NextAttempts = append(ended.Attempts, attempts), append(ended.NextAttempts, r.next)
+		ended.Add(db.EndAttemptsEntry{InstanceID: r.lane.InstanceID, ID: r.id, State: r.state, DeadReason: r.reason, Attempt: attempts, NextAttempt: r.next})
 		if r.state != failed {
 			lanes.Add(r.lane)
 		}

@@ -64,19 +64,13 @@ func Append(ctx context.Context, tx db.DBTX, e Event) (int64, error) {
 // order.
 func AppendAll(ctx context.Context, tx db.DBTX, events []Event) error {
 	var p db.AppendEventsParams
+	p.Grow(len(events))
 	for _, e := range events {
 		kind := kindOf(e.Payload)
-		p.InstanceIds = append(p.InstanceIds, e.InstanceID)
-		p.AggregateTypes = append(p.AggregateTypes, kind.GetAggregate())
-		p.AggregateIds = append(p.AggregateIds, e.ObjectID)
-		p.EventTypes = append(p.EventTypes, kind.GetType())
-		p.Payloads = append(p.Payloads, string(JSON(e.Payload)))
-		p.Creators = append(p.Creators, e.Creator)
-		p.OwnerTypes = append(p.OwnerTypes, int16(e.Owner.GetType()))
-		p.OwnerIds = append(p.OwnerIds, e.Owner.GetId())
-		p.CreatedAts = append(p.CreatedAts, e.At)
-		p.ClientAddresses = append(p.ClientAddresses, e.ClientAddress)
-		p.Traceparents = append(p.Traceparents, e.Traceparent)
+		p.Add(db.AppendEventsEntry{
+			InstanceID: e.InstanceID, AggregateType: kind.GetAggregate(), AggregateID: e.ObjectID, EventType: kind.GetType(), Payload: string(JSON(e.Payload)),
+			Creator: e.Creator, OwnerType: int16(e.Owner.GetType()), OwnerID: e.Owner.GetId(), CreatedAt: e.At, ClientAddress: e.ClientAddress, Traceparent: e.Traceparent,
+		})
 	}
 	if err := db.New().AppendEvents(ctx, tx, p); err != nil {
 		return fmt.Errorf("append %d events: %w", len(events), err)

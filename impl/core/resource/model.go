@@ -10,6 +10,7 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	"github.com/writ-id/writ/impl/core/event"
+	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
 )
 
@@ -18,7 +19,7 @@ import (
 type Model[R any] interface {
 	Facts() *Facts
 	Head(*R) Head
-	Name(row *R, column string) string
+	Refusal(constraint string, row *R) *fault.Error
 	Begin(row *R, id func() string, at policy.Context, now time.Time)
 	Touch(*R, time.Time)
 	Differs(a, b *R) bool
@@ -34,6 +35,7 @@ type Model[R any] interface {
 // Facts holds for all rows of a table. The contract says it: contracts/proto/writ/storage.
 type Facts struct {
 	Table, Kind string
+	Key         string // the constraint that its IDs violate
 	// Select reads rows, up to its conditions. It calls the table t.
 	Select string
 	// The columns that say where a row is, as SQL; "" where there is none.

@@ -31,8 +31,8 @@ type Reusable[R any, M Model[R]] struct {
 
 // NewReusable returns the table of a model. policy is the column with the policy of the
 // context that defines a row, said makes the event of what another one says of it.
-func NewReusable[R any, M Model[R]](env Env, model M, refusals Refusals, policy func(*R) *object.StatePolicy, said func(object.StatePolicy) event.Payload) *Reusable[R, M] {
-	return &Reusable[R, M]{New(env, model, refusals), policy, said, false}
+func NewReusable[R any, M Model[R]](env Env, model M, policy func(*R) *object.StatePolicy, said func(object.StatePolicy) event.Payload) *Reusable[R, M] {
+	return &Reusable[R, M]{New(env, model), policy, said, false}
 }
 
 // Alternatives has contexts use one of the rows at a time: that an instance uses another one is

@@ -52,10 +52,6 @@ func (e Env) In(tx pgx.Tx) Env {
 	return e
 }
 
-// Refusals are the refusals for violated constraints that do not follow the pattern of
-// names, <table>_<column>_key and <table>_<object>_fkey.
-type Refusals map[string]func() *fault.Error
-
 // Table is the one code path of all resources: it creates, reads, changes, deletes and
 // searches rows. What differs between tables is its model, which is generated.
 //
@@ -63,14 +59,13 @@ type Refusals map[string]func() *fault.Error
 // not reach does not exist for it (SEC-232).
 type Table[R any, M Model[R]] struct {
 	Env
-	model    M
-	refusals Refusals
-	under    string
+	model M
+	under string
 }
 
 // New returns the table of a model.
-func New[R any, M Model[R]](env Env, model M, refusals Refusals) *Table[R, M] {
-	return &Table[R, M]{Env: env, model: model, refusals: refusals}
+func New[R any, M Model[R]](env Env, model M) *Table[R, M] {
+	return &Table[R, M]{Env: env, model: model}
 }
 
 // In returns the table within a transaction: what it does happens when that commits.

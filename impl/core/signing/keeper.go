@@ -21,10 +21,10 @@ import (
 
 // The states of a key.
 const (
-	next    = 1
-	active  = 2
-	retired = 3
-	past    = 4 // not in the key set any more
+	next    = db.KeyStateNext
+	active  = db.KeyStateActive
+	retired = db.KeyStateRetired
+	past    = db.KeyStatePast // not in the key set any more
 )
 
 // CacheFor is how long verifiers may keep the key set (Cache-Control).

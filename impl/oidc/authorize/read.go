@@ -3,7 +3,6 @@ package authorize
 import (
 	"context"
 	"net/url"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -178,12 +177,10 @@ func (a *authorization) notBefore() time.Time {
 // encode returns a request as a query, without what has done its work.
 func encode(req *oauth.AuthorizationRequest) string {
 	query := url.Values{}
-	v := reflect.ValueOf(req).Elem()
-	for i := range v.NumField() {
-		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		if value := v.Field(i).String(); value != "" && name != "id_token_hint" && name != "prompt" && name != "max_age" {
+	req.Each(func(name, value string) {
+		if name != "id_token_hint" && name != "prompt" && name != "max_age" {
 			query.Set(name, value)
 		}
-	}
+	})
 	return query.Encode()
 }

@@ -10,9 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"reflect"
 	"strings"
-	"sync"
 	"unicode/utf8"
 )
 
@@ -37,50 +35,35 @@ func (e *Error) Error() string {
 	return e.Parameter + " " + e.Problem
 }
 
-// plan finds the fields of a type by the names of parameters.
-type plan map[string]int
-
-var plans sync.Map // reflect.Type to plan
-
-func planOf(t reflect.Type) plan {
-	if known, ok := plans.Load(t); ok {
-		return known.(plan)
-	}
-	made := plan{}
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		made[name] = i
-	}
-	plans.Store(t, made)
-	return made
+// Request is a request type, generated of the contract (gen/oauth/params.go).
+type Request interface {
+	// Parameter returns where the value of a parameter goes, or a list of them if it may be
+	// there more than once; nil for one that it does not have.
+	Parameter(name string) (one *string, list *[]string)
 }
 
-// Query reads the query of a URL into a struct whose fields are strings, or lists
-// of strings for parameters that may be there more than once. The parameters that
-// are good are read although others are not: the error tells of the first of
-// these.
-func Query(raw string, into any) error {
-	v := reflect.ValueOf(into).Elem()
-	known := planOf(v.Type())
+// Query reads the query of a URL. The parameters that are good are read although others
+// are not: the error tells of the first of these.
+func Query(raw string, into Request) error {
 	var first error
 	for raw != "" {
 		var pair string
 		pair, raw, _ = strings.Cut(raw, "&")
 		name, value, _ := strings.Cut(pair, "=")
-		if err := set(v, known, name, value); err != nil && first == nil {
+		if err := set(into, name, value); err != nil && first == nil {
 			first = err
 		}
 	}
 	return first
 }
 
-func set(v reflect.Value, known plan, name, value string) error {
+func set(into Request, name, value string) error {
 	name, err := url.QueryUnescape(name)
 	if err != nil {
 		return &Error{Problem: "the parameters are not form-encoded"}
 	}
-	i, ok := known[name]
-	if !ok || value == "" {
+	one, list := into.Parameter(name)
+	if one == nil && list == nil || value == "" {
 		return nil
 	}
 	if value, err = url.QueryUnescape(value); err != nil {
@@ -89,21 +72,20 @@ func set(v reflect.Value, known plan, name, value string) error {
 	if !utf8.ValidString(value) || strings.IndexByte(value, 0) >= 0 {
 		return &Error{name, "is not text"}
 	}
-	field := v.Field(i)
-	if field.Kind() == reflect.Slice {
-		field.Set(reflect.Append(field, reflect.ValueOf(value)))
+	if list != nil {
+		*list = append(*list, value)
 		return nil
 	}
-	if field.Len() > 0 {
+	if *one != "" {
 		return &Error{name, "is repeated"}
 	}
-	field.SetString(value)
+	*one = value
 	return nil
 }
 
 // Body reads the form that a POST carries. Its parameters belong in the body:
 // those of the type are refused in the URL, where logs see them (SEC-005, SEC-030).
-func Body(w http.ResponseWriter, r *http.Request, into any) error {
+func Body(w http.ResponseWriter, r *http.Request, into Request) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
 		return &Error{Problem: "the body has to be application/x-www-form-urlencoded"}
 	}
@@ -116,9 +98,8 @@ func Body(w http.ResponseWriter, r *http.Request, into any) error {
 	}
 	err = Query(string(text), into)
 	if r.URL.RawQuery != "" {
-		known := planOf(reflect.TypeOf(into).Elem())
 		for name := range r.URL.Query() {
-			if _, ours := known[name]; ours {
+			if one, list := into.Parameter(name); one != nil || list != nil {
 				return &Error{name, "belongs in the body, not in the URL"}
 			}
 		}

@@ -14,9 +14,20 @@ import (
 
 // request is a type as the contract generates them.
 type request struct {
-	State    string   `json:"state,omitempty"`
-	Scope    string   `json:"scope,omitempty"`
-	Audience []string `json:"audience,omitempty"`
+	State, Scope string
+	Audience     []string
+}
+
+func (r *request) Parameter(name string) (one *string, list *[]string) {
+	switch name {
+	case "state":
+		return &r.State, nil
+	case "scope":
+		return &r.Scope, nil
+	case "audience":
+		return nil, &r.Audience
+	}
+	return nil, nil
 }
 
 func TestSEC005_ParametersAreReadOnce(t *testing.T) {

@@ -59,6 +59,7 @@ func inOrder[T interface{ key() grantKey }](batch []T) []T {
 func (s *Ledger) writeGrants(ctx context.Context, batch []*row) error {
 	batch = inOrder(batch)
 	p := db.AddGrantsParams{Now: s.Now()}
+	p.Grow(len(batch))
 	asked := make(map[grantKey]*row, len(batch))
 	for _, row := range batch {
 		key := row.key()
@@ -66,29 +67,14 @@ func (s *Ledger) writeGrants(ctx context.Context, batch []*row) error {
 			continue
 		}
 		asked[key] = row
-		p.InstanceIds = append(p.InstanceIds, row.instanceID)
-		p.Ids = append(p.Ids, row.GetGrantId())
-		p.OrgIds = append(p.OrgIds, row.orgID)
-		p.UserIds = append(p.UserIds, row.GetUserId())
-		p.UserGenerations = append(p.UserGenerations, row.userGeneration)
-		p.AppIds = append(p.AppIds, row.GetAppId())
-		p.SessionIds = append(p.SessionIds, row.GetSessionId())
-		p.ParentIds = append(p.ParentIds, row.parentID)
-		p.ScopeLists = append(p.ScopeLists, separated(row.scopes))
-		p.Audiences = append(p.Audiences, separated(row.GetAudience()))
-		p.ClaimLists = append(p.ClaimLists, separated(row.GetClaims()))
-		p.AuthTimes = append(p.AuthTimes, unix(row.GetAuthTime()))
-		p.Amrs = append(p.Amrs, separated(row.GetAmr()))
-		p.Actors = append(p.Actors, string(row.GetActor()))
-		p.OriginLists = append(p.OriginLists, separated(row.GetOrigins()))
-		p.Revocations = append(p.Revocations, row.revoked)
-		p.Generations = append(p.Generations, row.generation)
-		p.IdleDates = append(p.IdleDates, row.idleDate)
-		p.ExpirationDates = append(p.ExpirationDates, row.endsAt)
-		p.EventTypes = append(p.EventTypes, event.Type(row.payload))
-		p.Payloads = append(p.Payloads, string(event.JSON(row.payload)))
-		p.ClientAddresses = append(p.ClientAddresses, row.ClientAddress)
-		p.Traceparents = append(p.Traceparents, row.Traceparent)
+		p.Add(db.AddGrantsEntry{
+			InstanceID: row.instanceID, ID: row.GetGrantId(), OrgID: row.orgID, UserID: row.GetUserId(), UserGeneration: row.userGeneration,
+			AppID: row.GetAppId(), SessionID: row.GetSessionId(), ParentID: row.parentID,
+			ScopeList: separated(row.scopes), Audience: separated(row.GetAudience()), ClaimList: separated(row.GetClaims()),
+			AuthTime: unix(row.GetAuthTime()), Amr: separated(row.GetAmr()), Actor: string(row.GetActor()), OriginList: separated(row.GetOrigins()),
+			Revocation: row.revoked, Generation: row.generation, IdleDate: row.idleDate, ExpirationDate: row.endsAt,
+			EventType: event.Type(row.payload), Payload: string(event.JSON(row.payload)), ClientAddress: row.ClientAddress, Traceparent: row.Traceparent,
+		})
 	}
 	made, err := s.queries.AddGrants(ctx, s.DB.Pool, p)
 	for _, row := range made {
@@ -256,6 +242,7 @@ func (s *Ledger) writeRotations(ctx context.Context, batch []*rotation) error {
 	batch = inOrder(batch)
 	now := s.Now()
 	p := db.RotateGrantsParams{EventType: event.Type(&eventv1.OIDCSessionRefreshTokenRenewed{}), Now: now}
+	p.Grow(len(batch))
 	asked := make(map[grantKey]*rotation, len(batch))
 	for _, r := range batch {
 		key := r.key()
@@ -263,13 +250,11 @@ func (s *Ledger) writeRotations(ctx context.Context, batch []*rotation) error {
 			continue
 		}
 		asked[key] = r
-		p.InstanceIds = append(p.InstanceIds, r.instanceID)
-		p.Ids = append(p.Ids, r.grantID)
-		p.Generations = append(p.Generations, r.generation)
-		p.UnusedUntils = append(p.UnusedUntils, r.unusedUntil)
-		p.Payloads = append(p.Payloads, string(event.JSON(&eventv1.OIDCSessionRefreshTokenRenewed{Generation: uint32(r.generation + 1)})))
-		p.ClientAddresses = append(p.ClientAddresses, r.ClientAddress)
-		p.Traceparents = append(p.Traceparents, r.Traceparent)
+		p.Add(db.RotateGrantsEntry{
+			InstanceID: r.instanceID, ID: r.grantID, Generation: r.generation, UnusedUntil: r.unusedUntil,
+			Payload:       string(event.JSON(&eventv1.OIDCSessionRefreshTokenRenewed{Generation: uint32(r.generation + 1)})),
+			ClientAddress: r.ClientAddress, Traceparent: r.Traceparent,
+		})
 	}
 	rotated, err := s.queries.RotateGrants(ctx, s.DB.Pool, p)
 	for _, row := range rotated {

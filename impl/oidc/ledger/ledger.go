@@ -104,14 +104,13 @@ func (s *Ledger) RevokeToken(ctx context.Context, at endpoint.Site, t *tokenv1.A
 
 func (s *Ledger) writeRevocations(ctx context.Context, batch []revocation) error {
 	p := db.RevokeTokensParams{EventType: event.Type(&eventv1.OIDCSessionAccessTokenRevoked{}), Now: s.Now()}
+	p.Grow(len(batch))
 	for _, t := range batch {
-		p.InstanceIds = append(p.InstanceIds, t.instanceID)
-		p.Ids = append(p.Ids, t.GetId())
-		p.ExpirationDates = append(p.ExpirationDates, unix(t.GetExpiresAt()))
-		p.UserIds = append(p.UserIds, t.GetUserId())
-		p.Payloads = append(p.Payloads, string(event.JSON(&eventv1.OIDCSessionAccessTokenRevoked{ClientId: t.GetClientId()})))
-		p.ClientAddresses = append(p.ClientAddresses, t.ClientAddress)
-		p.Traceparents = append(p.Traceparents, t.Traceparent)
+		p.Add(db.RevokeTokensEntry{
+			InstanceID: t.instanceID, ID: t.GetId(), ExpirationDate: unix(t.GetExpiresAt()), UserID: t.GetUserId(),
+			Payload:       string(event.JSON(&eventv1.OIDCSessionAccessTokenRevoked{ClientId: t.GetClientId()})),
+			ClientAddress: t.ClientAddress, Traceparent: t.Traceparent,
+		})
 	}
 	return s.queries.RevokeTokens(ctx, s.DB.Pool, p)
 }

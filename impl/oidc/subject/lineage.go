@@ -117,7 +117,7 @@ func (s *Reader) Ended(ctx context.Context, instanceID string, origins []string)
 			p.GrantIds = append(p.GrantIds, grantID)
 		}
 		if generation != nil {
-			p.UserIds, p.Generations = append(p.UserIds, userID), append(p.Generations, *generation)
+			p.Add(db.OriginsEndedEntry{UserID: userID, Generation: *generation})
 		}
 	}
 	return s.queries.OriginsEnded(ctx, s.DB.Pool, p)

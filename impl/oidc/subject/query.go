@@ -69,17 +69,17 @@ func (s *Reader) Read(ctx context.Context, at endpoint.Site, a About) (*Subject,
 // read answers questions, each with its row or nil.
 func (s *Reader) read(ctx context.Context, asked []question, metadata bool) ([]*db.SubjectsRow, error) {
 	n := len(asked)
-	p := db.SubjectsParams{
-		Ns: places(n), WithMetadata: metadata, Now: slices.MaxFunc(asked, func(a, b question) int { return a.now.Compare(b.now) }).now,
-		InstanceIds: make([]string, n), UserIds: make([]string, n), Generations: make([]int32, n),
-		TokenIds: make([]string, n), GrantIds: make([]string, n), SessionIds: make([]string, n), ProjectLists: make([]string, n),
-	}
+	p := db.SubjectsParams{WithMetadata: metadata, Now: slices.MaxFunc(asked, func(a, b question) int { return a.now.Compare(b.now) }).now}
+	p.Grow(n)
 	for i, q := range asked {
-		p.InstanceIds[i], p.UserIds[i], p.TokenIds[i], p.GrantIds[i], p.SessionIds[i] = q.instanceID, q.User, q.Token, q.Grant, q.Session
-		p.ProjectLists[i] = strings.Join(q.Projects, "\x1f")
-		if p.Generations[i] = anyGeneration; q.Generation != nil {
-			p.Generations[i] = *q.Generation
+		generation := int32(anyGeneration)
+		if q.Generation != nil {
+			generation = *q.Generation
 		}
+		p.Add(db.SubjectsEntry{
+			N: int32(i), InstanceID: q.instanceID, UserID: q.User, Generation: generation,
+			TokenID: q.Token, GrantID: q.Grant, SessionID: q.Session, ProjectList: strings.Join(q.Projects, "\x1f"),
+		})
 	}
 	rows, err := s.queries.Subjects(ctx, s.DB.Pool, p)
 	answers := make([]*db.SubjectsRow, n)
@@ -87,15 +87,6 @@ func (s *Reader) read(ctx context.Context, asked []question, metadata bool) ([]*
 		answers[rows[i].N] = &rows[i]
 	}
 	return answers, err
-}
-
-// places returns the places of so many questions.
-func places(n int) []int32 {
-	list := make([]int32, n)
-	for i := range list {
-		list[i] = int32(i)
-	}
-	return list
 }
 
 // ReadGrant reads a grant whose refresh token is shown, and what it is about, likewise;
@@ -122,13 +113,10 @@ func (s *Reader) ReadGrant(ctx context.Context, at endpoint.Site, userID, grantI
 
 func (s *Reader) readGrants(ctx context.Context, asked []grantQuestion) ([]*db.GrantSubjectsRow, error) {
 	n := len(asked)
-	p := db.GrantSubjectsParams{
-		Ns:          places(n),
-		Now:         slices.MaxFunc(asked, func(a, b grantQuestion) int { return a.now.Compare(b.now) }).now,
-		InstanceIds: make([]string, n), UserIds: make([]string, n), GrantIds: make([]string, n),
-	}
+	p := db.GrantSubjectsParams{Now: slices.MaxFunc(asked, func(a, b grantQuestion) int { return a.now.Compare(b.now) }).now}
+	p.Grow(n)
 	for i, q := range asked {
-		p.InstanceIds[i], p.UserIds[i], p.GrantIds[i] = q.instanceID, q.userID, q.grantID
+		p.Add(db.GrantSubjectsEntry{N: int32(i), InstanceID: q.instanceID, UserID: q.userID, GrantID: q.grantID})
 	}
 	rows, err := s.queries.GrantSubjects(ctx, s.DB.Pool, p)
 	answers := make([]*db.GrantSubjectsRow, n)

@@ -1588,14 +1588,15 @@ const file_writ_authenticator_v3alpha_authenticator_service_proto_rawDesc = "" +
 	"isVerifiedB\x0e\n" +
 	"\fverification\"\r\n" +
 	"\vOTPSendCode\"\x0f\n" +
-	"\rOTPReturnCode\"\x82\x02\n" +
+	"\rOTPReturnCode\"\xe2\x02\n" +
 	"\rAuthenticator\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12@\n" +
 	"\x04type\x18\x02 \x01(\x0e2,.writ.authenticator.v3alpha.SecondFactorTypeR\x04type\x12\x18\n" +
 	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x1f\n" +
 	"\vis_verified\x18\x04 \x01(\bR\n" +
-	"isVerified:4\xea\xc7\x180\n" +
-	"\x0eauthenticators\x1a\rauthenticator\"\x04user*\auser_idh\x01\"5\n" +
+	"isVerified:\x93\x01\xea\xc7\x18\x8e\x01\n" +
+	"\x0eauthenticators\x1a\rauthenticator\"\x04user*\auser_idh\x01\x9a\x01[\n" +
+	"\x1aauthenticators_address_key\x12\x14AUTHENTICATOR_EXISTS\x1a'the user has this authenticator already\"5\n" +
 	"\x0eAddTOTPRequest\x12#\n" +
 	"\auser_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x06userId\"\xa0\x01\n" +

@@ -1178,11 +1178,14 @@ var File_writ_domain_v3alpha_domain_service_proto protoreflect.FileDescriptor
 
 const file_writ_domain_v3alpha_domain_service_proto_rawDesc = "" +
 	"\n" +
-	"(writ/domain/v3alpha/domain_service.proto\x12\x13writ.domain.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\x85\x02\n" +
+	"(writ/domain/v3alpha/domain_service.proto\x12\x13writ.domain.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\x8c\x04\n" +
 	"\x06Domain\x12\x81\x01\n" +
 	"\x06domain\x18\x01 \x01(\tBi\xbaHfrd\x18\xfd\x012K^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$\x92\x02\x11login.example.comR\x06domain\x12V\n" +
-	"\x0fvalidation_type\x18\x02 \x01(\x0e2#.writ.domain.v3alpha.ValidationTypeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0evalidationType:\x1f\xea\xc7\x18\x1b\n" +
-	"\adomains\x1a\x06domain\"\x06domainx\x02\"\x8b\x01\n" +
+	"\x0fvalidation_type\x18\x02 \x01(\x0e2#.writ.domain.v3alpha.ValidationTypeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0evalidationType:\xa5\x02\xea\xc7\x18\xa0\x02\n" +
+	"\adomains\x1a\x06domain\"\x06domainx\x02\x9a\x01T\n" +
+	"\x10domains_host_key\x12\fDOMAIN_TAKEN\x1a#the domain belongs to somebody else\"\rdomain.domain\x9a\x01Z\n" +
+	"\x16domains_org_domain_key\x12\fDOMAIN_TAKEN\x1a#the domain belongs to somebody else\"\rdomain.domain\x9a\x01N\n" +
+	"\x13domains_primary_key\x12\x14DOMAIN_PRIMARY_TAKEN\x1a!another domain is the primary one\"\x8b\x01\n" +
 	"\vPatchDomain\x12[\n" +
 	"\x0fvalidation_type\x18\x01 \x01(\x0e2#.writ.domain.v3alpha.ValidationTypeB\b\xbaH\x05\x82\x01\x02\x10\x01H\x00R\x0evalidationType\x88\x01\x01:\v\xf2\xc7\x18\adomainsB\x12\n" +
 	"\x10_validation_type\"\xe0\x02\n" +

@@ -3337,15 +3337,16 @@ const file_writ_grant_v3alpha_grant_service_proto_rawDesc = "" +
 	"project_id\x18\x02 \x01(\tR\tprojectId\x12\x10\n" +
 	"\x03key\x18\x03 \x01(\tR\x03key\x12!\n" +
 	"\fdisplay_name\x18\x04 \x01(\tR\vdisplayName\x12\x14\n" +
-	"\x05group\x18\x05 \x01(\tR\x05group:\x11\xf2\xc7\x18\rproject_roles\"\xef\x01\n" +
+	"\x05group\x18\x05 \x01(\tR\x05group:\x11\xf2\xc7\x18\rproject_roles\"\xfb\x02\n" +
 	"\fProjectGrant\x12)\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\tprojectId\x120\n" +
 	"\x0egranted_org_id\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\fgrantedOrgId\x12:\n" +
-	"\trole_keys\x18\x03 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10\xe8\a\x18\x01\"\x10r\x0e\x10\x01\x18\xc8\x01\x92\x02\x06editorR\broleKeys:F\xea\xc7\x18B\n" +
-	"\x0eproject_grants\x1a\rproject grant\"\rproject_grantB\x02idR\x0egranted_org_id\"k\n" +
+	"\trole_keys\x18\x03 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10\xe8\a\x18\x01\"\x10r\x0e\x10\x01\x18\xc8\x01\x92\x02\x06editorR\broleKeys:\xd1\x01\xea\xc7\x18\xcc\x01\n" +
+	"\x0eproject_grants\x1a\rproject grant\"\rproject_grantB\x02idR\x0egranted_org_id\x9a\x01\x86\x01\n" +
+	"\x1eproject_grants_granted_org_key\x12\x14PROJECT_GRANT_EXISTS\x1a3the project is granted to this organization already\"\x19projectGrant.grantedOrgId\"k\n" +
 	"\x11PatchProjectGrant\x12B\n" +
 	"\trole_keys\x18\x01 \x01(\v2%.writ.grant.v3alpha.ProjectGrantRolesR\broleKeys:\x12\xf2\xc7\x18\x0eproject_grants\"F\n" +
 	"\x11ProjectGrantRoles\x121\n" +
@@ -3356,7 +3357,7 @@ const file_writ_grant_v3alpha_grant_service_proto_rawDesc = "" +
 	"project_id\x18\x02 \x01(\tR\tprojectId\x12$\n" +
 	"\x0egranted_org_id\x18\x03 \x01(\tR\fgrantedOrgId\x12\x1b\n" +
 	"\trole_keys\x18\x04 \x03(\tR\broleKeys\x129\n" +
-	"\x05state\x18\x05 \x01(\x0e2#.writ.object.v3alpha.EffectiveStateR\x05state:\x12\xf2\xc7\x18\x0eproject_grants\"\x94\x02\n" +
+	"\x05state\x18\x05 \x01(\x0e2#.writ.object.v3alpha.EffectiveStateR\x05state:\x12\xf2\xc7\x18\x0eproject_grants\"\x82\x03\n" +
 	"\tUserGrant\x12#\n" +
 	"\auser_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x06userId\x12)\n" +
@@ -3365,10 +3366,11 @@ const file_writ_grant_v3alpha_grant_service_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\tprojectId\x129\n" +
 	"\x10project_grant_id\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x0eprojectGrantId\x88\x01\x01\x12<\n" +
-	"\trole_keys\x18\x04 \x03(\tB\x1f\xbaH\x1c\x92\x01\x19\b\x01\x10\xe8\a\x18\x01\"\x10r\x0e\x10\x01\x18\xc8\x01\x92\x02\x06editorR\broleKeys:)\xea\xc7\x18%\n" +
+	"\trole_keys\x18\x04 \x03(\tB\x1f\xbaH\x1c\x92\x01\x19\b\x01\x10\xe8\a\x18\x01\"\x10r\x0e\x10\x01\x18\xc8\x01\x92\x02\x06editorR\broleKeys:\x96\x01\xea\xc7\x18\x91\x01\n" +
 	"\vuser_grants\x1a\n" +
 	"user grant\"\n" +
-	"user_grantB\x13\n" +
+	"user_grant\x9a\x01i\n" +
+	"\x14user_grants_user_key\x12\x11USER_GRANT_EXISTS\x1a,the user has a grant of this project already\"\x10userGrant.userIdB\x13\n" +
 	"\x11_project_grant_id\"b\n" +
 	"\x0ePatchUserGrant\x12?\n" +
 	"\trole_keys\x18\x01 \x01(\v2\".writ.grant.v3alpha.UserGrantRolesR\broleKeys:\x0f\xf2\xc7\x18\vuser_grants\"E\n" +

@@ -662,15 +662,18 @@ var File_writ_idp_v3alpha_user_idp_link_service_proto protoreflect.FileDescripto
 
 const file_writ_idp_v3alpha_user_idp_link_service_proto_rawDesc = "" +
 	"\n" +
-	",writ/idp/v3alpha/user_idp_link_service.proto\x12\x10writ.idp.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xd9\x01\n" +
+	",writ/idp/v3alpha/user_idp_link_service.proto\x12\x10writ.idp.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xb1\x03\n" +
 	"\aIDPLink\x12!\n" +
 	"\x06idp_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x05idpId\x12@\n" +
 	"\x10external_user_id\x18\x02 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18\xff\x012\n" +
 	"^[^\\x00]*$R\x0eexternalUserId\x12A\n" +
 	"\x11external_username\x18\x03 \x01(\tB\x14\xbaH\x11r\x0f\x18\xc8\x012\n" +
-	"^[^\\x00]*$R\x10externalUsername:&\xea\xc7\x18\"\n" +
-	"\tidp_links\x1a\x04link\"\x04user*\auser_idh\x01\"\xab\x02\n" +
+	"^[^\\x00]*$R\x10externalUsername:\xfd\x01\xea\xc7\x18\xf8\x01\n" +
+	"\tidp_links\x1a\x04link\"\x04user*\auser_idh\x01\x9a\x01a\n" +
+	"\x16idp_links_external_key\x12\x0fIDP_LINK_EXISTS\x1a6the account at the identity provider is linked already\x9a\x01o\n" +
+	"\x12idp_links_idp_fkey\x12\rIDP_NOT_FOUND\x1a>there is no such identity provider where the user is, or above\"\n" +
+	"link.idpId\"\xab\x02\n" +
 	"\n" +
 	"GetIDPLink\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x17\n" +

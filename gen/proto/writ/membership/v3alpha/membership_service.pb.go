@@ -1277,7 +1277,7 @@ var File_writ_membership_v3alpha_membership_service_proto protoreflect.FileDescr
 
 const file_writ_membership_v3alpha_membership_service_proto_rawDesc = "" +
 	"\n" +
-	"0writ/membership/v3alpha/membership_service.proto\x12\x17writ.membership.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\x8e\x02\n" +
+	"0writ/membership/v3alpha/membership_service.proto\x12\x17writ.membership.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\x81\x03\n" +
 	"\n" +
 	"Membership\x12#\n" +
 	"\auser_id\x18\x01 \x01(\tB\n" +
@@ -1285,10 +1285,11 @@ const file_writ_membership_v3alpha_membership_service_proto_rawDesc = "" +
 	"\x05roles\x18\x02 \x03(\tB!\xbaH\x1e\x92\x01\x1b\b\x01\x102\x18\x01\"\x13r\x11\x10\x01\x18\xc8\x01\x92\x02\tORG_OWNERR\x05roles\x12/\n" +
 	"\n" +
 	"project_id\x18\x03 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x00R\tprojectId\x12:\n" +
-	"\x10project_grant_id\x18\x04 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x00R\x0eprojectGrantId:+\xea\xc7\x18'\n" +
+	"\x10project_grant_id\x18\x04 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x00R\x0eprojectGrantId:\x9d\x01\xea\xc7\x18\x98\x01\n" +
 	"\vmemberships\x1a\n" +
 	"membership\"\n" +
-	"membershipx\x02B\b\n" +
+	"membershipx\x02\x9a\x01n\n" +
+	"\x14memberships_user_key\x12\x11MEMBERSHIP_EXISTS\x1a0the user has a membership of this object already\"\x11membership.userIdB\b\n" +
 	"\x06object\"Y\n" +
 	"\x0fPatchMembership\x125\n" +
 	"\x05roles\x18\x01 \x03(\tB\x1f\xbaH\x1c\x92\x01\x19\x102\x18\x01\"\x13r\x11\x10\x01\x18\xc8\x01\x92\x02\tORG_OWNERR\x05roles:\x0f\xf2\xc7\x18\vmemberships\"\xec\x01\n" +

@@ -1250,14 +1250,15 @@ var File_writ_schema_v3alpha_schema_service_proto protoreflect.FileDescriptor
 
 const file_writ_schema_v3alpha_schema_service_proto_rawDesc = "" +
 	"\n" +
-	"(writ/schema/v3alpha/schema_service.proto\x12\x13writ.schema.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xa4\x02\n" +
+	"(writ/schema/v3alpha/schema_service.proto\x12\x13writ.schema.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xef\x02\n" +
 	"\n" +
 	"UserSchema\x12\x1e\n" +
 	"\x04type\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04type\x127\n" +
 	"\x06schema\x18\x02 \x01(\v2\x17.google.protobuf.StructB\x06\xbaH\x03\xc8\x01\x01R\x06schema\x12t\n" +
-	"\x17possible_authenticators\x18\x03 \x03(\x0e2&.writ.schema.v3alpha.AuthenticatorTypeB\x13\xbaH\x10\x92\x01\r\x10\b\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x16possibleAuthenticators:G\xea\xc7\x18C\n" +
-	"\fuser_schemas\x1a\vuser schema\"\vuser_schema\x92\x01\x18they are of the instance\"\xe8\x01\n" +
+	"\x17possible_authenticators\x18\x03 \x03(\x0e2&.writ.schema.v3alpha.AuthenticatorTypeB\x13\xbaH\x10\x92\x01\r\x10\b\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x16possibleAuthenticators:\x91\x01\xea\xc7\x18\x8c\x01\n" +
+	"\fuser_schemas\x1a\vuser schema\"\vuser_schema\x92\x01\x18they are of the instance\x9a\x01F\n" +
+	"\x11users_schema_fkey\x12\x12USER_SCHEMA_IN_USE\x1a\x1dthere are users of the schema\"\xe8\x01\n" +
 	"\x0fPatchUserSchema\x12#\n" +
 	"\x04type\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x04type\x88\x01\x01\x12/\n" +

@@ -2136,7 +2136,7 @@ var File_writ_session_v3alpha_session_service_proto protoreflect.FileDescriptor
 
 const file_writ_session_v3alpha_session_service_proto_rawDesc = "" +
 	"\n" +
-	"*writ/session/v3alpha/session_service.proto\x12\x14writ.session.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\x98\x04\n" +
+	"*writ/session/v3alpha/session_service.proto\x12\x14writ.session.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xed\x04\n" +
 	"\aSession\x12:\n" +
 	"\x06checks\x18\x01 \x01(\v2\x1c.writ.session.v3alpha.ChecksB\x04\x80\xc8\x18\x01R\x06checks\x12q\n" +
 	"\bmetadata\x18\x02 \x03(\v2+.writ.session.v3alpha.Session.MetadataEntryB(\xbaH!\x9a\x01\x1e\x102\"\x13r\x11\x10\x01\x18\xc8\x012\n" +
@@ -2150,8 +2150,10 @@ const file_writ_session_v3alpha_session_service_proto_rawDesc = "" +
 	"\"\x06\b\x80\x86\xb0\x96\x01*\x00\x80\xc8\x18\x01R\blifetime\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01:L\xea\xc7\x18H\n" +
-	"\bsessions\x12\fsession_rows\x1a\asession\"\asession\x92\x01\x1bwho signed in does so again\"\xcc\x03\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01:\xa0\x01\xea\xc7\x18\x9b\x01\n" +
+	"\bsessions\x12\fsession_rows\x1a\asession\"\asession\x92\x01\x1bwho signed in does so again\x9a\x01'\n" +
+	"\x12sessions_token_key*\x11tokens are random\x9a\x01&\n" +
+	"\x11sessions_by_token*\x11tokens are random\"\xcc\x03\n" +
 	"\fPatchSession\x124\n" +
 	"\x06checks\x18\x01 \x01(\v2\x1c.writ.session.v3alpha.ChecksR\x06checks\x12r\n" +
 	"\bmetadata\x18\x02 \x03(\v20.writ.session.v3alpha.PatchSession.MetadataEntryB$\xbaH!\x9a\x01\x1e\x102\"\x13r\x11\x10\x01\x18\xc8\x012\n" +

@@ -239,7 +239,10 @@ type Table struct {
 	// whose instance_id is empty of the system, and contexts below see and switch it.
 	Reusable bool `protobuf:"varint,17,opt,name=reusable,proto3" json:"reusable,omitempty"`
 	// Why rows are not exported, when they are not (document 2, "Administrative export").
-	Stays         string `protobuf:"bytes,18,opt,name=stays,proto3" json:"stays,omitempty"`
+	Stays string `protobuf:"bytes,18,opt,name=stays,proto3" json:"stays,omitempty"`
+	// The refusals of constraints whose names do not say them (contracts/generate/storage/refusal.go),
+	// and of those of other tables that keep a row from being deleted.
+	Refused       []*Refused `protobuf:"bytes,19,rep,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -400,6 +403,97 @@ func (x *Table) GetStays() string {
 	return ""
 }
 
+func (x *Table) GetRefused() []*Refused {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+// Refused says what somebody is told whose request violates a constraint. A unique one is
+// 409, a reference to nothing 404, and what refers to a row that is to be deleted a failed
+// precondition.
+type Refused struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the constraint or unique index.
+	Constraint string `protobuf:"bytes,1,opt,name=constraint,proto3" json:"constraint,omitempty"`
+	// The reason, in UPPER_SNAKE.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What people read.
+	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	// The path of the field that is wrong, if it is one.
+	Field string `protobuf:"bytes,4,opt,name=field,proto3" json:"field,omitempty"`
+	// Why no request can violate it, instead of all of these: whoever does met a defect.
+	Defect        string `protobuf:"bytes,5,opt,name=defect,proto3" json:"defect,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Refused) Reset() {
+	*x = Refused{}
+	mi := &file_writ_storage_v1_storage_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Refused) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Refused) ProtoMessage() {}
+
+func (x *Refused) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_storage_v1_storage_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Refused.ProtoReflect.Descriptor instead.
+func (*Refused) Descriptor() ([]byte, []int) {
+	return file_writ_storage_v1_storage_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Refused) GetConstraint() string {
+	if x != nil {
+		return x.Constraint
+	}
+	return ""
+}
+
+func (x *Refused) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Refused) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Refused) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *Refused) GetDefect() string {
+	if x != nil {
+		return x.Defect
+	}
+	return ""
+}
+
 // Moved says how rows of a table are exported and imported. Each column is a field of the
 // message, or left out by name; instance_id, sequence, change_date and folded texts are
 // made where a row arrives.
@@ -428,7 +522,7 @@ type Moved struct {
 
 func (x *Moved) Reset() {
 	*x = Moved{}
-	mi := &file_writ_storage_v1_storage_proto_msgTypes[1]
+	mi := &file_writ_storage_v1_storage_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -440,7 +534,7 @@ func (x *Moved) String() string {
 func (*Moved) ProtoMessage() {}
 
 func (x *Moved) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_storage_v1_storage_proto_msgTypes[1]
+	mi := &file_writ_storage_v1_storage_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -453,7 +547,7 @@ func (x *Moved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moved.ProtoReflect.Descriptor instead.
 func (*Moved) Descriptor() ([]byte, []int) {
-	return file_writ_storage_v1_storage_proto_rawDescGZIP(), []int{1}
+	return file_writ_storage_v1_storage_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Moved) GetTable() string {
@@ -672,7 +766,7 @@ var File_writ_storage_v1_storage_proto protoreflect.FileDescriptor
 
 const file_writ_storage_v1_storage_proto_rawDesc = "" +
 	"\n" +
-	"\x1dwrit/storage/v1/storage.proto\x12\x0fwrit.storage.v1\x1a google/protobuf/descriptor.proto\"\xe4\x03\n" +
+	"\x1dwrit/storage/v1/storage.proto\x12\x0fwrit.storage.v1\x1a google/protobuf/descriptor.proto\"\x98\x04\n" +
 	"\x05Table\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\tR\x04rows\x12\x12\n" +
@@ -694,7 +788,16 @@ const file_writ_storage_v1_storage_proto_rawDesc = "" +
 	"remembered\x12\x18\n" +
 	"\acounted\x18\x10 \x03(\tR\acounted\x12\x1a\n" +
 	"\breusable\x18\x11 \x01(\bR\breusable\x12\x14\n" +
-	"\x05stays\x18\x12 \x01(\tR\x05stays\"\xc0\x01\n" +
+	"\x05stays\x18\x12 \x01(\tR\x05stays\x122\n" +
+	"\arefused\x18\x13 \x03(\v2\x18.writ.storage.v1.RefusedR\arefused\"\x83\x01\n" +
+	"\aRefused\x12\x1e\n" +
+	"\n" +
+	"constraint\x18\x01 \x01(\tR\n" +
+	"constraint\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\x12\x14\n" +
+	"\x05field\x18\x04 \x01(\tR\x05field\x12\x16\n" +
+	"\x06defect\x18\x05 \x01(\tR\x06defect\"\xc0\x01\n" +
 	"\x05Moved\x12\x14\n" +
 	"\x05table\x18\x01 \x01(\tR\x05table\x12\x10\n" +
 	"\x03row\x18\x02 \x01(\tR\x03row\x12\x10\n" +
@@ -744,40 +847,42 @@ func file_writ_storage_v1_storage_proto_rawDescGZIP() []byte {
 }
 
 var file_writ_storage_v1_storage_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_writ_storage_v1_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_writ_storage_v1_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_writ_storage_v1_storage_proto_goTypes = []any{
 	(Asked)(0),                            // 0: writ.storage.v1.Asked
 	(Gone)(0),                             // 1: writ.storage.v1.Gone
 	(Remembered)(0),                       // 2: writ.storage.v1.Remembered
 	(*Table)(nil),                         // 3: writ.storage.v1.Table
-	(*Moved)(nil),                         // 4: writ.storage.v1.Moved
-	(*descriptorpb.MessageOptions)(nil),   // 5: google.protobuf.MessageOptions
-	(*descriptorpb.FieldOptions)(nil),     // 6: google.protobuf.FieldOptions
-	(*descriptorpb.OneofOptions)(nil),     // 7: google.protobuf.OneofOptions
-	(*descriptorpb.EnumValueOptions)(nil), // 8: google.protobuf.EnumValueOptions
+	(*Refused)(nil),                       // 4: writ.storage.v1.Refused
+	(*Moved)(nil),                         // 5: writ.storage.v1.Moved
+	(*descriptorpb.MessageOptions)(nil),   // 6: google.protobuf.MessageOptions
+	(*descriptorpb.FieldOptions)(nil),     // 7: google.protobuf.FieldOptions
+	(*descriptorpb.OneofOptions)(nil),     // 8: google.protobuf.OneofOptions
+	(*descriptorpb.EnumValueOptions)(nil), // 9: google.protobuf.EnumValueOptions
 }
 var file_writ_storage_v1_storage_proto_depIdxs = []int32{
 	2,  // 0: writ.storage.v1.Table.remembered:type_name -> writ.storage.v1.Remembered
-	5,  // 1: writ.storage.v1.table:extendee -> google.protobuf.MessageOptions
-	5,  // 2: writ.storage.v1.of:extendee -> google.protobuf.MessageOptions
-	5,  // 3: writ.storage.v1.gone:extendee -> google.protobuf.MessageOptions
-	5,  // 4: writ.storage.v1.moved:extendee -> google.protobuf.MessageOptions
-	6,  // 5: writ.storage.v1.column:extendee -> google.protobuf.FieldOptions
-	6,  // 6: writ.storage.v1.computed:extendee -> google.protobuf.FieldOptions
-	6,  // 7: writ.storage.v1.refers:extendee -> google.protobuf.FieldOptions
-	6,  // 8: writ.storage.v1.asked:extendee -> google.protobuf.FieldOptions
-	6,  // 9: writ.storage.v1.sealed:extendee -> google.protobuf.FieldOptions
-	7,  // 10: writ.storage.v1.kind:extendee -> google.protobuf.OneofOptions
-	8,  // 11: writ.storage.v1.sort:extendee -> google.protobuf.EnumValueOptions
-	3,  // 12: writ.storage.v1.table:type_name -> writ.storage.v1.Table
-	1,  // 13: writ.storage.v1.gone:type_name -> writ.storage.v1.Gone
-	4,  // 14: writ.storage.v1.moved:type_name -> writ.storage.v1.Moved
-	0,  // 15: writ.storage.v1.asked:type_name -> writ.storage.v1.Asked
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	12, // [12:16] is the sub-list for extension type_name
-	1,  // [1:12] is the sub-list for extension extendee
-	0,  // [0:1] is the sub-list for field type_name
+	4,  // 1: writ.storage.v1.Table.refused:type_name -> writ.storage.v1.Refused
+	6,  // 2: writ.storage.v1.table:extendee -> google.protobuf.MessageOptions
+	6,  // 3: writ.storage.v1.of:extendee -> google.protobuf.MessageOptions
+	6,  // 4: writ.storage.v1.gone:extendee -> google.protobuf.MessageOptions
+	6,  // 5: writ.storage.v1.moved:extendee -> google.protobuf.MessageOptions
+	7,  // 6: writ.storage.v1.column:extendee -> google.protobuf.FieldOptions
+	7,  // 7: writ.storage.v1.computed:extendee -> google.protobuf.FieldOptions
+	7,  // 8: writ.storage.v1.refers:extendee -> google.protobuf.FieldOptions
+	7,  // 9: writ.storage.v1.asked:extendee -> google.protobuf.FieldOptions
+	7,  // 10: writ.storage.v1.sealed:extendee -> google.protobuf.FieldOptions
+	8,  // 11: writ.storage.v1.kind:extendee -> google.protobuf.OneofOptions
+	9,  // 12: writ.storage.v1.sort:extendee -> google.protobuf.EnumValueOptions
+	3,  // 13: writ.storage.v1.table:type_name -> writ.storage.v1.Table
+	1,  // 14: writ.storage.v1.gone:type_name -> writ.storage.v1.Gone
+	5,  // 15: writ.storage.v1.moved:type_name -> writ.storage.v1.Moved
+	0,  // 16: writ.storage.v1.asked:type_name -> writ.storage.v1.Asked
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	13, // [13:17] is the sub-list for extension type_name
+	2,  // [2:13] is the sub-list for extension extendee
+	0,  // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_writ_storage_v1_storage_proto_init() }
@@ -791,7 +896,7 @@ func file_writ_storage_v1_storage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_storage_v1_storage_proto_rawDesc), len(file_writ_storage_v1_storage_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 11,
 			NumServices:   0,
 		},

@@ -81,6 +81,42 @@ func (m *Table) AppendJSON(b []byte) []byte {
 	b = append(b, "\"stays\":"...)
 	b = wire.AppendString(b, m.GetStays())
 	b = append(b, ',')
+	b = append(b, "\"refused\":"...)
+	b = append(b, '[')
+	for i, v := range m.GetRefused() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = v.AppendJSON(b)
+	}
+	b = append(b, ']')
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *Refused) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"constraint\":"...)
+	b = wire.AppendString(b, m.GetConstraint())
+	b = append(b, ',')
+	b = append(b, "\"reason\":"...)
+	b = wire.AppendString(b, m.GetReason())
+	b = append(b, ',')
+	b = append(b, "\"text\":"...)
+	b = wire.AppendString(b, m.GetText())
+	b = append(b, ',')
+	b = append(b, "\"field\":"...)
+	b = wire.AppendString(b, m.GetField())
+	b = append(b, ',')
+	b = append(b, "\"defect\":"...)
+	b = wire.AppendString(b, m.GetDefect())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma

@@ -1611,12 +1611,13 @@ var File_writ_user_v3alpha_credential_proto protoreflect.FileDescriptor
 
 const file_writ_user_v3alpha_credential_proto_rawDesc = "" +
 	"\n" +
-	"\"writ/user/v3alpha/credential.proto\x12\x11writ.user.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xd3\x01\n" +
+	"\"writ/user/v3alpha/credential.proto\x12\x11writ.user.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\x8c\x02\n" +
 	"\x13PersonalAccessToken\x12#\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x04name\x88\x01\x01\x12C\n" +
-	"\x0fexpiration_date\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x0eexpirationDate:I\xea\xc7\x18E\n" +
-	"\x16personal_access_tokens\x1a\x03pat\"\x04user*\auser_idh\x01x\x01\x92\x01\x12they are made anewB\a\n" +
+	"\x0fexpiration_date\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x0eexpirationDate:\x81\x01\xea\xc7\x18}\n" +
+	"\x16personal_access_tokens\x1a\x03pat\"\x04user*\auser_idh\x01x\x01\x92\x01\x12they are made anew\x9a\x015\n" +
+	" personal_access_tokens_token_key*\x11tokens are randomB\a\n" +
 	"\x05_name\"\x96\x02\n" +
 	"\x16GetPersonalAccessToken\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x12\n" +
