@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/dev/seed"
@@ -13,11 +14,7 @@ import (
 )
 
 func newApply() *cobra.Command {
-	var database databaseFlag
-	var path string
-	var dryRun bool
-	var addr string
-	var secrets secretsFlag
+	var a applying
 	cmd := &cobra.Command{
 		Use:   "apply",
 		Short: "Make exist what a seed file says",
@@ -35,44 +32,59 @@ Secrets that the file leaves out are generated, and printed once or written to
   writ apply -f seed.yaml
   writ apply -f seed.yaml --database-url postgres://writ@db/writ`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if path == "" {
-				return usageError{errors.New("--file is required")}
-			}
-			url, err := database.urlOrDev(cmd.Context(), addr)
-			if err != nil {
-				return err
-			}
-			file, err := seed.Read(path)
-			if err != nil {
-				return err
-			}
-			if err := store.CheckSchema(cmd.Context(), url); err != nil {
-				return err
-			}
-			db, err := store.Open(cmd.Context(), store.Config{URL: url, MaxConns: 4})
-			if err != nil {
-				return err
-			}
-			defer db.Close()
-			how := seed.Config{DryRun: dryRun}
-			if secrets.file != "" {
-				how.Keep = secrets.keep
-			}
-			applied, err := server.ApplySeed(cmd.Context(), server.Config{DB: db, Now: now, NewID: newID, Local: database.given == ""}, file, how)
-			if err != nil {
-				return err
-			}
-			printApplied(cmd.OutOrStdout(), &secrets, applied, dryRun)
-			return nil
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd) },
 	}
-	cmd.Flags().StringVarP(&path, "file", "f", "", "the seed file")
-	database.add(cmd.Flags())
-	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8080", "host:port of the running writ dev, when no database is named")
-	secrets.add(cmd.Flags(), "without it they are printed, once")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would change and change nothing")
+	a.add(cmd.Flags())
 	return cmd
+}
+
+// applying is what the flags of apply say.
+type applying struct {
+	database databaseFlag
+	path     string
+	dryRun   bool
+	addr     string
+	secrets  secretsFlag
+}
+
+func (a *applying) add(flags *pflag.FlagSet) {
+	flags.StringVarP(&a.path, "file", "f", "", "the seed file")
+	a.database.add(flags)
+	flags.StringVar(&a.addr, "addr", "127.0.0.1:8080", "host:port of the running writ dev, when no database is named")
+	a.secrets.add(flags, "without it they are printed, once")
+	flags.BoolVar(&a.dryRun, "dry-run", false, "show what would change and change nothing")
+}
+
+func (a *applying) run(cmd *cobra.Command) error {
+	if a.path == "" {
+		return usageError{errors.New("--file is required")}
+	}
+	url, err := a.database.urlOrDev(cmd.Context(), a.addr)
+	if err != nil {
+		return err
+	}
+	file, err := seed.Read(a.path)
+	if err != nil {
+		return err
+	}
+	if err := store.CheckSchema(cmd.Context(), url); err != nil {
+		return err
+	}
+	db, err := store.Open(cmd.Context(), store.Config{URL: url, MaxConns: 4})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	how := seed.Config{DryRun: a.dryRun}
+	if a.secrets.file != "" {
+		how.Keep = a.secrets.keep
+	}
+	applied, err := server.ApplySeed(cmd.Context(), server.Config{DB: db, Now: now, NewID: newID, Local: a.database.given == ""}, file, how)
+	if err != nil {
+		return err
+	}
+	printApplied(cmd.OutOrStdout(), &a.secrets, applied, a.dryRun)
+	return nil
 }
 
 // printApplied prints what a seed changed, or would.

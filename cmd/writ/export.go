@@ -13,12 +13,7 @@ import (
 )
 
 func newExport() *cobra.Command {
-	var on serverFlags
-	var keys transfer.Keys
-	var request transfer.ExportRequest
-	var output, operation string
-	var timeout time.Duration
-	var seeds seedFlags
+	var e exporting
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Write organizations with all that is theirs to a file",
@@ -50,50 +45,68 @@ administrator.`,
   writ export --org 3f1c… --with-passwords --as-seed --output seed.yaml
   WRIT_TOKEN_FILE=token writ export --url https://id.example --output tenant.json.zst`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output == "" {
-				return usageError{errors.New("--output is required: a file such as tenant.json.zst, or - for standard output")}
-			}
-			if timeout != 0 {
-				request.Timeout = timeout.String()
-			}
-			out, err := transfer.Create(output, keys, cmd.OutOrStdout())
-			if err != nil {
-				return usageError{err}
-			}
-			defer out.Discard()
-			c := on.transfer(cmd)
-			if (request.WithPasswords || request.WithOTP || request.WithSecrets) && !keys.Encrypt() {
-				c.Tell("the file will hold secrets: --recipient or --passphrase-file encrypts it")
-			}
-			export := func() (*transfer.Summary, error) { return c.Export(cmd.Context(), request, operation, out) }
-			if seeds.asked {
-				export = func() (*transfer.Summary, error) { return seeds.export(cmd.Context(), c, request, operation, out) }
-			}
-			summary, err := export()
-			if err != nil {
-				return err
-			}
-			if err := out.Commit(); err != nil {
-				return err
-			}
-			transfer.PrintSummary(cmd.ErrOrStderr(), summary)
-			return nil
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return e.run(cmd) },
 	}
-	on.add(cmd.Flags())
-	seeds.add(cmd.Flags())
-	cmd.Flags().StringVarP(&output, "output", "o", "", "the file to write; - is standard output")
-	cmd.Flags().StringSliceVar(&request.OrgIDs, "org", nil, "ID of an organization to export; may be repeated; all when there is none")
-	cmd.Flags().StringSliceVar(&request.ExcludedOrgIDs, "exclude-org", nil, "ID of an organization to leave out; may be repeated")
-	cmd.Flags().BoolVar(&request.WithPasswords, "with-passwords", false, "include the hashes of passwords")
-	cmd.Flags().BoolVar(&request.WithOTP, "with-otp", false, "include the secrets of one-time passwords")
-	cmd.Flags().BoolVar(&request.WithSecrets, "with-secrets", false, "include hashes of client secrets and the secrets of providers")
-	cmd.Flags().StringSliceVar(&keys.Recipients, "recipient", nil, "encrypt for this public key of age (age1…); may be repeated")
-	addPassphrase(cmd.Flags(), &keys, "encrypt")
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "how long the export may take; an hour when it is left out, at most 24h")
-	cmd.Flags().StringVar(&operation, "operation", "", "fetch what an operation exported, after a download that was not finished")
+	e.add(cmd.Flags())
 	return cmd
+}
+
+// exporting is what the flags of an export say.
+type exporting struct {
+	on                serverFlags
+	keys              transfer.Keys
+	request           transfer.ExportRequest
+	output, operation string
+	timeout           time.Duration
+	seeds             seedFlags
+}
+
+func (e *exporting) add(flags *pflag.FlagSet) {
+	e.on.add(flags)
+	e.seeds.add(flags)
+	flags.StringVarP(&e.output, "output", "o", "", "the file to write; - is standard output")
+	flags.StringSliceVar(&e.request.OrgIDs, "org", nil, "ID of an organization to export; may be repeated; all when there is none")
+	flags.StringSliceVar(&e.request.ExcludedOrgIDs, "exclude-org", nil, "ID of an organization to leave out; may be repeated")
+	flags.BoolVar(&e.request.WithPasswords, "with-passwords", false, "include the hashes of passwords")
+	flags.BoolVar(&e.request.WithOTP, "with-otp", false, "include the secrets of one-time passwords")
+	flags.BoolVar(&e.request.WithSecrets, "with-secrets", false, "include hashes of client secrets and the secrets of providers")
+	flags.StringSliceVar(&e.keys.Recipients, "recipient", nil, "encrypt for this public key of age (age1…); may be repeated")
+	addPassphrase(flags, &e.keys, "encrypt")
+	flags.DurationVar(&e.timeout, "timeout", 0, "how long the export may take; an hour when it is left out, at most 24h")
+	flags.StringVar(&e.operation, "operation", "", "fetch what an operation exported, after a download that was not finished")
+}
+
+func (e *exporting) run(cmd *cobra.Command) error {
+	if e.output == "" {
+		return usageError{errors.New("--output is required: a file such as tenant.json.zst, or - for standard output")}
+	}
+	if e.timeout != 0 {
+		e.request.Timeout = e.timeout.String()
+	}
+	out, err := transfer.Create(e.output, e.keys, cmd.OutOrStdout())
+	if err != nil {
+		return usageError{err}
+	}
+	defer out.Discard()
+	c := e.on.transfer(cmd)
+	if (e.request.WithPasswords || e.request.WithOTP || e.request.WithSecrets) && !e.keys.Encrypt() {
+		c.Tell("the file will hold secrets: --recipient or --passphrase-file encrypts it")
+	}
+	export := func() (*transfer.Summary, error) { return c.Export(cmd.Context(), e.request, e.operation, out) }
+	if e.seeds.asked {
+		export = func() (*transfer.Summary, error) {
+			return e.seeds.export(cmd.Context(), c, e.request, e.operation, out)
+		}
+	}
+	summary, err := export()
+	if err != nil {
+		return err
+	}
+	if err := out.Commit(); err != nil {
+		return err
+	}
+	transfer.PrintSummary(cmd.ErrOrStderr(), summary)
+	return nil
 }
 
 func addPassphrase(flags *pflag.FlagSet, keys *transfer.Keys, what string) {
@@ -102,13 +115,12 @@ func addPassphrase(flags *pflag.FlagSet, keys *transfer.Keys, what string) {
 
 // transfer returns what has the server export and import, and shows how far it is.
 func (f *serverFlags) transfer(cmd *cobra.Command) *transfer.Client {
-	c := &transfer.Client{Find: f.find, Interval: 500 * time.Millisecond}
+	var bar *transfer.Bar
 	if file, ok := cmd.ErrOrStderr().(*os.File); ok {
-		c.Bar = transfer.NewBar(file)
+		bar = transfer.NewBar(file)
 	}
-	c.Tell = func(format string, args ...any) {
-		c.Bar.Clear()
+	return &transfer.Client{Find: f.find, Interval: 500 * time.Millisecond, Bar: bar, Tell: func(format string, args ...any) {
+		bar.Clear()
 		fmt.Fprintf(cmd.ErrOrStderr(), "writ: "+format+"\n", args...)
-	}
-	return c
+	}}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/writ-id/writ/impl/client/transfer"
@@ -17,12 +18,7 @@ import (
 )
 
 func newImport() *cobra.Command {
-	var on serverFlags
-	var keys transfer.Keys
-	var request transfer.ImportRequest
-	var timeout time.Duration
-	var asJSON bool
-	var from transfer.From
+	var i importing
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Bring organizations from a file into an instance",
@@ -60,58 +56,82 @@ administrator.`,
   writ import tenant.json.zst.age --identity key.txt --timeout 30m
   writ export --url https://old.example --output - | writ import --url https://new.example -`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if timeout != 0 {
-				request.Timeout = timeout.String()
-			}
-			switch request.OnConflict {
-			case "refuse", "skip", "update":
-			default:
-				return usageError{fmt.Errorf("--on-conflict: %q is not refuse, skip or update", request.OnConflict)}
-			}
-			if from.Format != "" && !slices.Contains(foreign.Formats(), from.Format) {
-				return usageError{fmt.Errorf("--from: %q is none of %s", from.Format, strings.Join(foreign.Formats(), ", "))}
-			}
-			if from.Format == "" && (from.OrgID != "" || from.OrgName != "" || from.FirebaseHash != "") {
-				return usageError{errors.New("--org, --org-name and --firebase-hash are for --from: files of writ export say where things belong")}
-			}
-			upload := transfer.Upload{File: cmd.InOrStdin(), Keys: keys, From: from}
-			if args[0] != "-" {
-				file, err := os.Open(args[0])
-				if err != nil {
-					return usageError{err}
-				}
-				defer file.Close()
-				if info, err := file.Stat(); err == nil {
-					upload.Size = uint64(info.Size())
-				}
-				upload.File = file
-			}
-			c := on.transfer(cmd)
-			report, err := c.Import(cmd.Context(), request, upload)
-			if report != nil {
-				if failed := printReport(cmd.OutOrStdout(), report, err != nil, asJSON); failed != nil {
-					return errors.Join(err, failed)
-				}
-			}
-			if err == nil && request.DryRun {
-				c.Tell("nothing was changed (--dry-run)")
-			}
-			return err
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return i.run(cmd, args[0]) },
 	}
-	on.add(cmd.Flags())
-	cmd.Flags().BoolVar(&request.DryRun, "dry-run", false, "report what would happen and change nothing")
-	cmd.Flags().StringVar(&request.OnConflict, "on-conflict", "refuse", "rule for objects that exist already: refuse, skip or update")
-	cmd.Flags().StringVar(&keys.Identity, "identity", "", "decrypt with the identities of age in this file")
-	cmd.Flags().StringVar(&from.Format, "from", "", "what the file was exported from: "+strings.Join(foreign.Formats(), ", "))
-	cmd.Flags().StringVar(&from.OrgID, "org", "", "with --from: ID of the organization that users go into")
-	cmd.Flags().StringVar(&from.OrgName, "org-name", "", "with --from: name of a new organization that users go into")
-	cmd.Flags().StringVar(&from.FirebaseHash, "firebase-hash", "", "with --from firebase: file with the password hash parameters, as the console shows them")
-	addPassphrase(cmd.Flags(), &keys, "decrypt")
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "how long the import may take; an hour when it is left out, at most 24h")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write the report as JSON")
+	i.add(cmd.Flags())
 	return cmd
+}
+
+// importing is what the flags of an import say.
+type importing struct {
+	on      serverFlags
+	keys    transfer.Keys
+	request transfer.ImportRequest
+	timeout time.Duration
+	asJSON  bool
+	from    transfer.From
+}
+
+func (i *importing) add(flags *pflag.FlagSet) {
+	i.on.add(flags)
+	flags.BoolVar(&i.request.DryRun, "dry-run", false, "report what would happen and change nothing")
+	flags.StringVar(&i.request.OnConflict, "on-conflict", "refuse", "rule for objects that exist already: refuse, skip or update")
+	flags.StringVar(&i.keys.Identity, "identity", "", "decrypt with the identities of age in this file")
+	flags.StringVar(&i.from.Format, "from", "", "what the file was exported from: "+strings.Join(foreign.Formats(), ", "))
+	flags.StringVar(&i.from.OrgID, "org", "", "with --from: ID of the organization that users go into")
+	flags.StringVar(&i.from.OrgName, "org-name", "", "with --from: name of a new organization that users go into")
+	flags.StringVar(&i.from.FirebaseHash, "firebase-hash", "", "with --from firebase: file with the password hash parameters, as the console shows them")
+	addPassphrase(flags, &i.keys, "decrypt")
+	flags.DurationVar(&i.timeout, "timeout", 0, "how long the import may take; an hour when it is left out, at most 24h")
+	flags.BoolVar(&i.asJSON, "json", false, "write the report as JSON")
+}
+
+// check refuses flags that do not go together.
+func (i *importing) check() error {
+	switch i.request.OnConflict {
+	case "refuse", "skip", "update":
+	default:
+		return usageError{fmt.Errorf("--on-conflict: %q is not refuse, skip or update", i.request.OnConflict)}
+	}
+	if i.from.Format != "" && !slices.Contains(foreign.Formats(), i.from.Format) {
+		return usageError{fmt.Errorf("--from: %q is none of %s", i.from.Format, strings.Join(foreign.Formats(), ", "))}
+	}
+	if i.from.Format == "" && (i.from.OrgID != "" || i.from.OrgName != "" || i.from.FirebaseHash != "") {
+		return usageError{errors.New("--org, --org-name and --firebase-hash are for --from: files of writ export say where things belong")}
+	}
+	return nil
+}
+
+func (i *importing) run(cmd *cobra.Command, path string) error {
+	if err := i.check(); err != nil {
+		return err
+	}
+	if i.timeout != 0 {
+		i.request.Timeout = i.timeout.String()
+	}
+	upload := transfer.Upload{File: cmd.InOrStdin(), Keys: i.keys, From: i.from}
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return usageError{err}
+		}
+		defer file.Close()
+		if info, err := file.Stat(); err == nil {
+			upload.Size = uint64(info.Size())
+		}
+		upload.File = file
+	}
+	c := i.on.transfer(cmd)
+	report, err := c.Import(cmd.Context(), i.request, upload)
+	if report != nil {
+		if failed := printReport(cmd.OutOrStdout(), report, err != nil, i.asJSON); failed != nil {
+			return errors.Join(err, failed)
+		}
+	}
+	if err == nil && i.request.DryRun {
+		c.Tell("nothing was changed (--dry-run)")
+	}
+	return err
 }
 
 func printReport(out io.Writer, report *transfer.Report, failed, asJSON bool) error {

@@ -81,18 +81,7 @@ after the other, before the next step.
 	cmd.PersistentFlags().StringVar(&path, "master-key-file", "", "the file with the master key")
 	step := func(use, short string, run func(*cobra.Command, *secret.MasterKey) (*secret.MasterKey, error)) *cobra.Command {
 		one := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-			key, err := readMasterKey("", path)
-			if err != nil {
-				return usageError{err}
-			}
-			if key == nil {
-				return usageError{errors.New("--master-key-file is required")}
-			}
-			changed, err := run(cmd, key)
-			if err != nil || changed == nil {
-				return err
-			}
-			return writeMasterKey(filepath.Clean(path), changed)
+			return rotate(cmd, path, run)
 		}}
 		cmd.AddCommand(one)
 		return one
@@ -109,29 +98,10 @@ after the other, before the next step.
 		}
 		return key.Switch()
 	})
-	reseal := step("reseal", "Seal anew what the old key has sealed", func(cmd *cobra.Command, key *secret.MasterKey) (*secret.MasterKey, error) {
-		url, err := database.url()
-		if err != nil {
-			return nil, err
-		}
-		db, err := store.Open(cmd.Context(), store.Config{URL: url, MaxConns: 2})
-		if err != nil {
-			return nil, err
-		}
-		defer db.Close()
-		if err := server.CheckMasterKey(cmd.Context(), db, key); err != nil {
-			return nil, err
-		}
-		for _, one := range storage.Sealed {
-			n, err := one.Reseal(cmd.Context(), db, key)
-			if err != nil {
-				return nil, err
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d %s sealed anew\n", n, one.What)
-		}
-		return nil, server.ReleaseMasterKeys(cmd.Context(), db, key)
+	resealing := step("reseal", "Seal anew what the old key has sealed", func(cmd *cobra.Command, key *secret.MasterKey) (*secret.MasterKey, error) {
+		return nil, reseal(cmd, &database, key)
 	})
-	database.add(reseal.Flags())
+	database.add(resealing.Flags())
 	step("drop", "Take the old key out of the file", func(_ *cobra.Command, key *secret.MasterKey) (*secret.MasterKey, error) {
 		if n, switched := key.Keys(); n > 1 && !switched {
 			return nil, usageError{errors.New("the newest key does not seal yet: switch and reseal first")}
@@ -139,6 +109,46 @@ after the other, before the next step.
 		return key.Drop()
 	})
 	return cmd
+}
+
+// rotate takes a step: what it makes of the key in a file takes its place, if it makes any.
+func rotate(cmd *cobra.Command, path string, step func(*cobra.Command, *secret.MasterKey) (*secret.MasterKey, error)) error {
+	key, err := readMasterKey("", path)
+	if err != nil {
+		return usageError{err}
+	}
+	if key == nil {
+		return usageError{errors.New("--master-key-file is required")}
+	}
+	changed, err := step(cmd, key)
+	if err != nil || changed == nil {
+		return err
+	}
+	return writeMasterKey(filepath.Clean(path), changed)
+}
+
+// reseal seals anew in the database what the old key has sealed.
+func reseal(cmd *cobra.Command, database *databaseFlag, key *secret.MasterKey) error {
+	url, err := database.url()
+	if err != nil {
+		return err
+	}
+	db, err := store.Open(cmd.Context(), store.Config{URL: url, MaxConns: 2})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := server.CheckMasterKey(cmd.Context(), db, key); err != nil {
+		return err
+	}
+	for _, one := range storage.Sealed {
+		n, err := one.Reseal(cmd.Context(), db, key)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%d %s sealed anew\n", n, one.What)
+	}
+	return server.ReleaseMasterKeys(cmd.Context(), db, key)
 }
 
 // readMasterKey reads the master key from a text or a file; nil for none.

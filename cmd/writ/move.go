@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/core/cell"
@@ -20,10 +21,7 @@ import (
 )
 
 func newMoveInstance() *cobra.Command {
-	var c cell.Config
-	var master masterKeyFlags
-	var toKey string
-	var forget, callOff bool
+	var m moving
 	cmd := &cobra.Command{
 		Use:   "move-instance",
 		Short: "Move an instance to another database, with sessions, keys and tokens",
@@ -44,55 +42,68 @@ directly, not through a pooler; the role of the source owns the tables.`,
 		Example: `  writ move-instance --from postgres://writ@one/writ --to postgres://writ@two/writ \
     --instance 0198… --master-key-file one.json --to-master-key-file two.json --rehearse`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
-			switch {
-			case c.From == "" || c.Instance == "" || c.To == "" && !forget:
-				return usageError{errors.New("--from, --to and --instance are required")}
-			case forget && callOff || (forget || callOff) && c.Rehearse:
-				return usageError{errors.New("only one of --rehearse, --delete-source and --call-off")}
-			case forget:
-				return cell.Forget(ctx, c.From, c.Instance, c.Patience)
-			case callOff:
-				return cell.CallOff(ctx, c.From, c.To, c.Instance, c.Patience)
-			}
-			opener, err := master.sealer(true)
-			if err != nil {
-				return err
-			}
-			c.Opener, c.Sealer = opener, opener
-			if toKey != "" {
-				key, err := readMasterKey("", toKey)
-				if err != nil {
-					return usageError{err}
-				}
-				c.Sealer = secret.Sealer(key)
-			}
-			if err := checkKeys(ctx, c); err != nil {
-				return err
-			}
-			for _, s := range storage.Sealed {
-				c.Sealed = append(c.Sealed, cell.Sealed{Table: s.Table, Key: s.Key, Bound: s.Bound, Columns: s.Columns})
-			}
-			c.Progress = func(step string) { fmt.Fprintln(os.Stderr, "writ:", step) }
-			report, err := cell.Move(ctx, c)
-			if err != nil {
-				return err
-			}
-			return printMove(cmd.OutOrStdout(), report, c.Rehearse)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return m.run(cmd) },
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&c.From, "from", "", "the database that has the instance")
-	flags.StringVar(&c.To, "to", "", "the database that gets it, with the same schema")
-	flags.StringVar(&c.Instance, "instance", "", "the ID of the instance")
-	flags.BoolVar(&c.Rehearse, "rehearse", false, "copy and verify, and take it back")
-	flags.BoolVar(&forget, "delete-source", false, "delete what the source has of an instance that moved")
-	flags.BoolVar(&callOff, "call-off", false, "serve an instance again whose move broke off in the switch")
-	flags.StringVar(&toKey, "to-master-key-file", "", "the file with the master key of the target, if it is another one")
-	flags.DurationVar(&c.Patience, "patience", 30*time.Second, "how long to wait for transactions and deliveries that are under way")
-	master.add(flags)
+	m.add(cmd.Flags())
 	return cmd
+}
+
+// moving is what the flags of a move say.
+type moving struct {
+	c               cell.Config
+	master          masterKeyFlags
+	toKey           string
+	forget, callOff bool
+}
+
+func (m *moving) add(flags *pflag.FlagSet) {
+	flags.StringVar(&m.c.From, "from", "", "the database that has the instance")
+	flags.StringVar(&m.c.To, "to", "", "the database that gets it, with the same schema")
+	flags.StringVar(&m.c.Instance, "instance", "", "the ID of the instance")
+	flags.BoolVar(&m.c.Rehearse, "rehearse", false, "copy and verify, and take it back")
+	flags.BoolVar(&m.forget, "delete-source", false, "delete what the source has of an instance that moved")
+	flags.BoolVar(&m.callOff, "call-off", false, "serve an instance again whose move broke off in the switch")
+	flags.StringVar(&m.toKey, "to-master-key-file", "", "the file with the master key of the target, if it is another one")
+	flags.DurationVar(&m.c.Patience, "patience", 30*time.Second, "how long to wait for transactions and deliveries that are under way")
+	m.master.add(flags)
+}
+
+func (m *moving) run(cmd *cobra.Command) error {
+	ctx := cmd.Context()
+	switch {
+	case m.c.From == "" || m.c.Instance == "" || m.c.To == "" && !m.forget:
+		return usageError{errors.New("--from, --to and --instance are required")}
+	case m.forget && m.callOff || (m.forget || m.callOff) && m.c.Rehearse:
+		return usageError{errors.New("only one of --rehearse, --delete-source and --call-off")}
+	case m.forget:
+		return cell.Forget(ctx, m.c.From, m.c.Instance, m.c.Patience)
+	case m.callOff:
+		return cell.CallOff(ctx, m.c.From, m.c.To, m.c.Instance, m.c.Patience)
+	}
+	opener, err := m.master.sealer(true)
+	if err != nil {
+		return err
+	}
+	m.c.Opener, m.c.Sealer = opener, opener
+	if m.toKey != "" {
+		key, err := readMasterKey("", m.toKey)
+		if err != nil {
+			return usageError{err}
+		}
+		m.c.Sealer = secret.Sealer(key)
+	}
+	if err := checkKeys(ctx, m.c); err != nil {
+		return err
+	}
+	for _, s := range storage.Sealed {
+		m.c.Sealed = append(m.c.Sealed, cell.Sealed{Table: s.Table, Key: s.Key, Bound: s.Bound, Columns: s.Columns})
+	}
+	m.c.Progress = func(step string) { fmt.Fprintln(os.Stderr, "writ:", step) }
+	report, err := cell.Move(ctx, m.c)
+	if err != nil {
+		return err
+	}
+	return printMove(cmd.OutOrStdout(), report, m.c.Rehearse)
 }
 
 // checkKeys says whether the master keys are those of the databases, before anything is sealed

@@ -37,45 +37,51 @@ func (f *signingFlags) sealer(cmd *cobra.Command) (secret.Sealer, error) {
 	return f.master.sealer(cmd.Name() != "list")
 }
 
+// signingCommand is what a command does with the signing keys of an instance.
+type signingCommand func(cmd *cobra.Command, keeper *signing.Keeper, instanceID string, args []string) error
+
+// run runs a command on what the flags say.
+func (f *signingFlags) run(cmd *cobra.Command, args []string, do signingCommand) error {
+	url, err := f.database.urlOrDev(cmd.Context(), f.addr)
+	if err != nil {
+		return err
+	}
+	database, err := store.Open(cmd.Context(), store.Config{URL: url, MaxConns: 2})
+	if err != nil {
+		return err
+	}
+	defer database.Close()
+	sealer, err := f.sealer(cmd)
+	if err != nil {
+		return err
+	}
+	if err := server.ClaimMasterKey(cmd.Context(), database, sealer); err != nil {
+		return err
+	}
+	id, err := findInstance(cmd.Context(), database, f.instance)
+	if err != nil {
+		return err
+	}
+	now, err := installationClock(cmd.Context(), database, url, f.addr)
+	if err != nil {
+		return err
+	}
+	return do(cmd, &signing.Keeper{
+		Env:    resource.Env{DB: database, Now: now, NewID: newID}, // nodes are notified
+		Sealer: sealer,
+	}, id, args)
+}
+
 // addSigningKeys adds the commands about signing keys.
 func addSigningKeys(keys *cobra.Command) {
-	command := func(use, short string, args cobra.PositionalArgs, run func(cmd *cobra.Command, keeper *signing.Keeper, instanceID string, args []string) error) *cobra.Command {
+	command := func(use, short string, args cobra.PositionalArgs, run signingCommand) *cobra.Command {
 		var f signingFlags
 		cmd := &cobra.Command{Use: use, Short: short, Args: args}
 		f.database.add(cmd.Flags())
 		cmd.Flags().StringVar(&f.instance, "instance", "", "ID or name of the instance; the only one when empty")
 		cmd.Flags().StringVar(&f.addr, "addr", "127.0.0.1:8080", "host:port of a writ dev, whose database is the default and whose clock may have been moved")
 		f.master.add(cmd.Flags())
-		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			url, err := f.database.urlOrDev(cmd.Context(), f.addr)
-			if err != nil {
-				return err
-			}
-			database, err := store.Open(cmd.Context(), store.Config{URL: url, MaxConns: 2})
-			if err != nil {
-				return err
-			}
-			defer database.Close()
-			sealer, err := f.sealer(cmd)
-			if err != nil {
-				return err
-			}
-			if err := server.ClaimMasterKey(cmd.Context(), database, sealer); err != nil {
-				return err
-			}
-			id, err := findInstance(cmd.Context(), database, f.instance)
-			if err != nil {
-				return err
-			}
-			now, err := installationClock(cmd.Context(), database, url, f.addr)
-			if err != nil {
-				return err
-			}
-			return run(cmd, &signing.Keeper{
-				Env:    resource.Env{DB: database, Now: now, NewID: newID}, // nodes are notified
-				Sealer: sealer,
-			}, id, args)
-		}
+		cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.run(cmd, args, run) }
 		keys.AddCommand(cmd)
 		return cmd
 	}
