@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writ-id/writ/impl/core/clock"
+	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/dev/postgres"
@@ -74,98 +75,135 @@ type dev struct {
 }
 
 func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
-	logger, err := d.logger()
-	if err != nil {
+	s := start{dev: d, out: out}
+	if err := s.read(); err != nil {
 		return err
-	}
-	file, err := d.seedFile()
-	if err != nil {
-		return err
-	}
-	switch d.passwordCost {
-	case "":
-	case "minimal":
-		logger.Warn("password hashes protect nobody: --password-cost minimal is for measurements")
-		secret.Cheap()
-	default:
-		return usageError{fmt.Errorf("--password-cost: %q is not minimal, the only one there is", d.passwordCost)}
 	}
 	go server.Prepare() // while PostgreSQL starts
-	stop, err := d.measure(ctx, logger)
+	stop, err := d.measure(ctx, s.logger)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	listener, err := d.listen()
-	if err != nil {
+	if s.listener, err = d.listen(); err != nil {
 		return err
 	}
-	defer listener.Close()
-	dir, remove, err := d.directory()
-	if err != nil {
+	defer s.listener.Close()
+	var remove func()
+	if s.dir, remove, err = d.directory(); err != nil {
 		return err
 	}
 	defer remove()
+	if err := d.clear(ctx, s.dir); err != nil {
+		return err
+	}
+	if s.database, err = s.postgres(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.database.Stop(context.WithoutCancel(ctx))) }()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		<-s.database.Done()
+		cancel(fmt.Errorf("the private PostgreSQL ended: %w", s.database.Err()))
+	}()
+	if s.db, err = s.open(ctx); err != nil {
+		return err
+	}
+	defer s.db.Close()
+	defer stop() // while there is still something to read
+	err = s.serve(ctx)
+	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return err
+}
+
+// start is a start of development, with what it has made so far.
+type start struct {
+	*dev
+	out      io.Writer
+	logger   *slog.Logger
+	file     *seed.File
+	hashes   secret.Hasher
+	listener net.Listener
+	dir      string
+	database *postgres.Server
+	db       *store.DB
+}
+
+// read reads what the flags name.
+func (s *start) read() (err error) {
+	if s.logger, err = s.dev.logger(); err != nil {
+		return err
+	}
+	if s.file, err = s.seedFile(); err != nil {
+		return err
+	}
+	switch s.passwordCost {
+	case "":
+	case "minimal":
+		s.logger.Warn("password hashes protect nobody: --password-cost minimal is for measurements")
+		s.hashes = secret.Cheap
+	default:
+		return usageError{fmt.Errorf("--password-cost: %q is not minimal, the only one there is", s.passwordCost)}
+	}
+	return nil
+}
+
+// clear removes what of earlier runs must not stay.
+func (d *dev) clear(ctx context.Context, dir string) error {
 	if d.reset {
 		if err := d.begin(ctx, dir); err != nil {
 			return err
 		}
 	}
-	if d.readyFile != "" { // one from an earlier run must not speak for this one
-		if err := os.Remove(d.readyFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	if d.readyFile == "" {
+		return nil
 	}
-	database, err := postgres.Start(ctx, postgres.Config{
-		Dir: dir, Logger: logger, Settings: append([]string{"max_connections=300"}, d.settings...), Progress: func(step string) { fmt.Fprintln(os.Stderr, "writ:", step) },
-		Template: template(), Disposable: d.dataDir == "",
-	})
-	if err != nil {
+	// One from an earlier run must not speak for this one.
+	if err := os.Remove(d.readyFile); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	defer func() { err = errors.Join(err, database.Stop(context.WithoutCancel(ctx))) }()
+	return nil
+}
 
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		<-database.Done()
-		cancel(fmt.Errorf("the private PostgreSQL ended: %w", database.Err()))
-	}()
-	url := database.URL("postgres")
+// postgres starts the private PostgreSQL.
+func (s *start) postgres(ctx context.Context) (*postgres.Server, error) {
+	return postgres.Start(ctx, postgres.Config{
+		Dir: s.dir, Logger: s.logger, Settings: append([]string{"max_connections=300"}, s.settings...), Progress: func(step string) { fmt.Fprintln(os.Stderr, "writ:", step) },
+		Template: template(), Disposable: s.dataDir == "",
+	})
+}
+
+// open opens its database, with the schema.
+func (s *start) open(ctx context.Context) (*store.DB, error) {
+	url := s.database.URL("postgres")
 	if _, err := store.Migrate(ctx, url); err != nil {
-		return fmt.Errorf("migrate: %w", err)
+		return nil, fmt.Errorf("migrate: %w", err)
 	}
-	db, err := store.Open(ctx, store.Config{URL: url, Statements: d.telemetry.Statements()})
+	return store.Open(ctx, store.Config{URL: url, Statements: s.telemetry.Statements(policy.StatementsOf)})
+}
+
+// serve seeds the database and serves it, and worlds beside it.
+func (s *start) serve(ctx context.Context) error {
+	sealer, err := s.sealer(s.dir)
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	defer stop() // while there is still something to read
-	sealer, err := d.sealer(dir)
+	info, err := s.seeded(ctx, sealer)
 	if err != nil {
 		return err
 	}
-	applied, err := d.applySeed(ctx, db, sealer, file, dir)
-	if err != nil {
-		return err
-	}
-	if d.tls && d.tlsCert == "" {
-		if d.tlsCert, d.tlsKey, err = ownCertificate(dir); err != nil {
-			return err
+	at := clock.New()
+	development := func(worlds server.Worlds) *server.Dev {
+		return &server.Dev{
+			Clock: at, Hosts: s.hosts, Database: s.database.URL("postgres"), Credentials: readyPath(s.dir), Clients: info.ClientIDs(), Recorded: s.recorded, Worlds: worlds,
 		}
 	}
-	info, err := ready.New(d.scheme()+"://"+listener.Addr().String(), listener.Addr(), applied, dir)
-	if err != nil {
-		return err
-	}
-	if d.tlsCert != "" {
-		if info.CAFile, err = filepath.Abs(d.tlsCert); err != nil {
-			return err
-		}
-	}
-	c, err := d.configure(server.Config{
-		DB: db, Logger: logger, AccessLevel: slog.LevelDebug, Sealer: sealer, External: server.External{Scheme: d.scheme(), Port: portOf(listener)},
-		Dev: &server.Dev{Clock: clock.New(), Hosts: d.hosts, Database: url, Credentials: readyPath(dir), Clients: info.ClientIDs(), Recorded: d.recorded},
+	c, err := s.configure(server.Config{
+		DB: s.db, Logger: s.logger, AccessLevel: slog.LevelDebug, Sealer: sealer, Hashes: s.hashes,
+		External: server.External{Scheme: s.scheme(), Port: portOf(s.listener)}, Dev: development(nil),
 	})
 	if err != nil {
 		return err
@@ -173,16 +211,31 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 	base := c
 	base.Telemetry = nil // what is measured is this node
 	worlds := world.New(world.Config{
-		Base: base, Database: database.URL, Seed: file, Dir: filepath.Join(dir, "worlds"), Ahead: d.worlds, Disposable: d.dataDir == "", CAFile: info.CAFile,
+		Base: base, Database: s.database.URL, Seed: s.file, Dir: filepath.Join(s.dir, "worlds"), Ahead: s.worlds, Disposable: s.dataDir == "", CAFile: info.CAFile,
 	})
 	defer worlds.Close()
 	context.AfterFunc(ctx, worlds.End) // nobody who holds one keeps the server from draining
-	c.Dev.Worlds = worlds
-	err = runNode(ctx, c, listener, func() error { return d.announce(out, info, dir, url) })
-	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
-		return cause
+	c.Dev = development(worlds)
+	return runNode(ctx, c, s.listener, func() error { return s.announce(info, s.database.URL("postgres")) })
+}
+
+// seeded applies the seed, makes a certificate if one is wanted, and returns how the node is
+// reached.
+func (s *start) seeded(ctx context.Context, sealer secret.Sealer) (info ready.Info, err error) {
+	applied, err := s.applySeed(ctx, sealer)
+	if err != nil {
+		return info, err
 	}
-	return err
+	if s.tls && s.tlsCert == "" {
+		if s.tlsCert, s.tlsKey, err = ownCertificate(s.dir); err != nil {
+			return info, err
+		}
+	}
+	if info, err = ready.New(s.scheme()+"://"+s.listener.Addr().String(), s.listener.Addr(), applied, s.dir); err != nil || s.tlsCert == "" {
+		return info, err
+	}
+	info.CAFile, err = filepath.Abs(s.tlsCert)
+	return info, err
 }
 
 // template is what new databases of a writ dev begin with: the schema. It is in template1
@@ -279,8 +332,8 @@ func (d *dev) begin(ctx context.Context, dir string) error {
 
 // applySeed applies the seed with the credentials of earlier runs, and keeps
 // them. One that got lost is replaced, so that the ready file is always whole.
-func (d *dev) applySeed(ctx context.Context, db *store.DB, sealer secret.Sealer, file *seed.File, dir string) (*seed.Applied, error) {
-	path := filepath.Join(dir, "credentials.json")
+func (s *start) applySeed(ctx context.Context, sealer secret.Sealer) (*seed.Applied, error) {
+	path := filepath.Join(s.dir, "credentials.json")
 	known := map[string]string{}
 	if text, err := os.ReadFile(path); err == nil {
 		if err := json.Unmarshal(text, &known); err != nil {
@@ -289,7 +342,7 @@ func (d *dev) applySeed(ctx context.Context, db *store.DB, sealer secret.Sealer,
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	applied, err := server.ApplySeed(ctx, server.Config{DB: db, Now: now, NewID: newID, Sealer: sealer, Local: true}, file, seed.Config{Known: known, Reissue: true})
+	applied, err := server.ApplySeed(ctx, server.Config{DB: s.db, Now: now, NewID: newID, Sealer: sealer, Hashes: s.hashes, Local: true}, s.file, seed.Config{Known: known, Reissue: true})
 	if err != nil || len(applied.Generated) == 0 {
 		return applied, err
 	}
@@ -317,8 +370,8 @@ func readyPath(dir string) string { return filepath.Join(dir, "ready.json") }
 
 // announce tells that the server answers: to people in words, to scripts in the
 // ready file and, when the log is JSON, as one line of it.
-func (d *dev) announce(out io.Writer, info ready.Info, dir, database string) error {
-	for _, path := range []string{readyPath(dir), d.readyFile} {
+func (s *start) announce(info ready.Info, database string) error {
+	for _, path := range []string{readyPath(s.dir), s.readyFile} {
 		if path == "" {
 			continue
 		}
@@ -326,19 +379,25 @@ func (d *dev) announce(out io.Writer, info ready.Info, dir, database string) err
 			return err
 		}
 	}
-	if d.announced != nil {
+	if s.announced != nil {
 		ca := ""
-		if d.tls && filepath.Dir(d.tlsCert) == dir {
-			ca = d.tlsCert
+		if s.tls && filepath.Dir(s.tlsCert) == s.dir {
+			ca = s.tlsCert
 		}
-		return d.announced(info, readyPath(dir), ca)
+		return s.announced(info, readyPath(s.dir), ca)
 	}
-	if d.logFormat == "json" {
-		return json.NewEncoder(out).Encode(struct {
+	if s.logFormat == "json" {
+		return json.NewEncoder(s.out).Encode(struct {
 			Message string `json:"msg"`
 			ready.Info
 		}{"ready", info})
 	}
+	tell(s.out, info, database)
+	return nil
+}
+
+// tell tells people how a node is reached.
+func tell(out io.Writer, info ready.Info, database string) {
 	fmt.Fprintf(out, `
   Writ is ready.
 
@@ -378,5 +437,4 @@ func (d *dev) announce(out io.Writer, info ready.Info, dir, database string) err
   Stop            Ctrl-C
 
 `, trust, info.AdminToken, info.Issuer)
-	return nil
 }

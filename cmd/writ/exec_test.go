@@ -103,6 +103,9 @@ func TestDevSaysWhereItsCertificateIs(t *testing.T) {
 			break
 		}
 	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
 	var info ready.Info
 	if err := json.Unmarshal(must(os.ReadFile(file)), &info); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/rs256"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
@@ -121,7 +122,7 @@ func (s *serve) run(ctx context.Context, out io.Writer) error {
 	} else if err := store.CheckSchema(ctx, p.database); err != nil {
 		return err
 	}
-	db, err := store.Open(ctx, store.Config{URL: p.database, Pooler: s.pooler, MaxConns: s.connections, Statements: s.telemetry.Statements()})
+	db, err := store.Open(ctx, store.Config{URL: p.database, Pooler: s.pooler, MaxConns: s.connections, Statements: s.telemetry.Statements(policy.StatementsOf)})
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,7 @@ func addSigningKeys(keys *cobra.Command) {
 				return err
 			}
 			return run(cmd, &signing.Keeper{
-				Env:    resource.Env{DB: database, Now: now, NewID: newID, Invalidate: func() {}}, // nodes are notified
+				Env:    resource.Env{DB: database, Now: now, NewID: newID}, // nodes are notified
 				Sealer: sealer,
 			}, id, args)
 		}

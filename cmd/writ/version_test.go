@@ -27,8 +27,8 @@ func TestAPipedStartTellsOneFactALineUnlessJSONIsAskedFor(t *testing.T) {
 	t.Parallel()
 	for format, want := range map[string]string{"auto": "\n  Issuer          http://127.0.0.1:8080\n", "json": `"issuer":"http://127.0.0.1:8080"`} {
 		var out bytes.Buffer
-		d := dev{nodeFlags: nodeFlags{logFormat: format}}
-		if err := d.announce(&out, ready.Info{Issuer: "http://127.0.0.1:8080"}, t.TempDir(), ""); err != nil {
+		s := start{dev: &dev{nodeFlags: nodeFlags{logFormat: format}}, out: &out, dir: t.TempDir()}
+		if err := s.announce(ready.Info{Issuer: "http://127.0.0.1:8080"}, ""); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(out.String(), want) {

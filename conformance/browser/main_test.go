@@ -18,7 +18,6 @@ package browser
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -26,6 +25,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/writ-id/writ/conformance/harness"
 )
 
 // What the tests share.
@@ -36,13 +37,19 @@ var (
 	pictures             string
 )
 
-func TestMain(m *testing.M) {
-	code, err := run(m)
+func TestMain(m *testing.M) { harness.Main(suite{m}) }
+
+// suite is the tests, once the browser and the providers run.
+type suite struct{ *testing.M }
+
+// Run implements harness.Suite.
+func (s suite) Run() int {
+	code, err := run(s.M)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "browser:", err)
 		code = max(code, 1)
 	}
-	os.Exit(code)
+	return code
 }
 
 func run(m *testing.M) (code int, err error) {
@@ -53,14 +60,7 @@ func run(m *testing.M) (code int, err error) {
 	if pictures, err = pictureFolder(); err != nil {
 		return 1, err
 	}
-	dir, err := os.MkdirTemp("", "writ-browser-")
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	stop, err := startServers(dir)
-	defer func() { err = errors.Join(err, stop()) }()
-	if err != nil {
+	if err := startServers(); err != nil {
 		return 1, err
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program),

@@ -9,18 +9,19 @@ import (
 	"encoding/base32"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/writ-id/writ/conformance/harness"
 )
 
 // server is a provider: the content of its ready file, and the relying party that
@@ -33,10 +34,6 @@ type server struct {
 
 	client *http.Client
 	app    *party
-	dir    string
-	cmd    *exec.Cmd
-	ended  chan struct{}
-	log    bytes.Buffer // to be read once ended is closed
 }
 
 // person is somebody who sits in front of a browser.
@@ -47,111 +44,42 @@ type person struct {
 	Email     string `json:"email"`
 }
 
-// startServers starts plain, house and secure at once, in folders below dir. What it
-// returns ends them, started or not.
-func startServers(dir string) (stop func() error, err error) {
+// startServers starts plain, house and secure at once.
+func startServers() error {
 	plain, house, secure = &server{}, &server{}, &server{}
-	stop = func() error { return errors.Join(plain.stop(), house.stop(), secure.stop()) }
-	if err := os.Chmod(dir, 0o711); err != nil { // PostgreSQL runs as another user when this one is root
-		return stop, err
+	starts := errgroup.Group{}
+	starts.Go(func() error { return plain.start() })
+	starts.Go(func() error { return house.start() })
+	starts.Go(func() error { return secure.start("--tls") })
+	if err := starts.Wait(); err != nil {
+		return err
 	}
-	program := os.Getenv("WRIT_TEST_BINARY")
-	if program == "" {
-		program = filepath.Join(dir, "writ")
-		if output, err := exec.Command("go", "build", "-o", program, "github.com/writ-id/writ/cmd/writ").CombinedOutput(); err != nil {
-			return stop, fmt.Errorf("go build: %w\n%s", err, output)
-		}
-	}
-	if err := errors.Join(plain.start(program, filepath.Join(dir, "plain")), house.start(program, filepath.Join(dir, "house")), secure.start(program, filepath.Join(dir, "tls"), "--tls")); err != nil {
-		return stop, err
-	}
+	house.Issuer = strings.Replace(house.Issuer, "127.0.0.1", "localhost", 1) // cookies do not tell ports apart
 	for _, s := range []*server{plain, house, secure} {
-		if err := s.await(); err != nil {
-			return stop, err
-		}
-		if s == house { // cookies do not tell ports apart
-			s.Issuer = strings.Replace(s.Issuer, "127.0.0.1", "localhost", 1)
-		}
+		var err error
 		if s.app, err = newParty(s); err != nil {
-			return stop, fmt.Errorf("register a client: %w", err)
+			return fmt.Errorf("register a client: %w", err)
 		}
 	}
-	return stop, nil
-}
-
-func (s *server) start(program, dir string, args ...string) error {
-	s.dir = dir
-	if err := os.Mkdir(dir, 0o711); err != nil {
-		return err
-	}
-	s.cmd = exec.Command(program, append([]string{
-		"dev", "--addr", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "data"), "--ready-file", filepath.Join(dir, "ready.json"), "--log-format", "json",
-	}, args...)...)
-	for _, variable := range os.Environ() { // settings of the person who runs the tests are not its
-		if !strings.HasPrefix(variable, "WRIT_") {
-			s.cmd.Env = append(s.cmd.Env, variable)
-		}
-	}
-	s.cmd.Stderr = &s.log
-	if err := s.cmd.Start(); err != nil {
-		s.cmd = nil
-		return err
-	}
-	s.ended = make(chan struct{})
-	go func() {
-		_ = s.cmd.Wait() // its log says why
-		close(s.ended)
-	}()
 	return nil
 }
 
-// await reads the ready file once it is there.
-func (s *server) await() error {
-	for limit := time.After(time.Minute); ; { // the first start makes a database
-		if text, err := os.ReadFile(filepath.Join(s.dir, "ready.json")); err == nil {
-			if err := json.Unmarshal(text, s); err != nil {
-				return err
-			}
-			break
-		}
-		select {
-		case <-s.ended:
-			return fmt.Errorf("%s: %s\n%s", s.cmd, s.cmd.ProcessState, s.log.String())
-		case <-limit:
-			return fmt.Errorf("%s is not ready after a minute", s.cmd)
-		case <-time.After(20 * time.Millisecond):
-		}
+// start starts a server, and reads what it says of itself.
+func (s *server) start(args ...string) error {
+	d, err := harness.StartDev(args...)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(d.ReadyFile)
+	if err != nil {
+		return err
 	}
 	roots := x509.NewCertPool()
-	if certificate, err := os.ReadFile(filepath.Join(s.dir, "data", "tls.crt")); err == nil {
+	if certificate, err := os.ReadFile(filepath.Join(d.DataDir, "tls.crt")); err == nil {
 		roots.AppendCertsFromPEM(certificate)
 	}
 	s.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
-	return nil
-}
-
-// stop drains the server. An error that it logged is one here too (SEC-296).
-func (s *server) stop() error {
-	if s.cmd == nil {
-		return nil
-	}
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	select {
-	case <-s.ended:
-	case <-time.After(30 * time.Second):
-		_ = s.cmd.Process.Kill()
-		<-s.ended
-		return fmt.Errorf("%s did not drain within 30 s", s.cmd)
-	}
-	for line := range strings.Lines(s.log.String()) {
-		var entry struct{ Level string }
-		if json.Unmarshal([]byte(line), &entry) == nil && entry.Level == "ERROR" {
-			return fmt.Errorf("the server logged an error: %s", line)
-		}
-	}
-	return nil
+	return json.Unmarshal(text, s)
 }
 
 // call asks the API of the provider as its administrator. A nil body is a GET.

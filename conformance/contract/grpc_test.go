@@ -74,8 +74,8 @@ func TestReflectionListsTheServices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := stream.Send(&reflectionv1alpha.ServerReflectionRequest{
-			MessageRequest: &reflectionv1alpha.ServerReflectionRequest_ListServices{ListServices: "*"},
+		if err := stream.Send(&reflectionv1alpha.ServerReflectionRequest{ //nolint:SA1019 // which old clients ask
+			MessageRequest: &reflectionv1alpha.ServerReflectionRequest_ListServices{ListServices: "*"}, //nolint:SA1019 // which old clients ask
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -84,8 +84,8 @@ func TestReflectionListsTheServices(t *testing.T) {
 			t.Fatal(err)
 		}
 		var names []string
-		for _, service := range got.GetListServicesResponse().GetService() {
-			names = append(names, service.GetName())
+		for _, service := range got.GetListServicesResponse().GetService() { //nolint:SA1019 // which old clients ask
+			names = append(names, service.GetName()) //nolint:SA1019 // which old clients ask
 		}
 		if diff := cmp.Diff(tested(), own(names)); diff != "" {
 			t.Errorf("-tested +served:\n%s", diff)

@@ -75,9 +75,12 @@ const (
 	stopLimit  = 30 * time.Second
 )
 
+// Suite is the tests of a package: a testing.M, or what prepares more for one.
+type Suite interface{ Run() int }
+
 // Main runs the tests of a package, then what has to hold of every server they
 // started, and ends these. It is the body of TestMain.
-func Main(m *testing.M, after ...func(*Server) error) {
+func Main(m Suite, after ...func(*Server) error) {
 	code := m.Run()
 	made.Lock()
 	servers := made.servers
@@ -141,26 +144,55 @@ func readReadyFile(path string) (*Server, error) {
 	return server, json.Unmarshal(text, server)
 }
 
-// start starts `writ dev` on a folder of its own.
-func start(program string) (*Server, error) {
+// Dev is a `writ dev` on a folder of its own.
+type Dev struct {
+	Program, ReadyFile, DataDir string
+	node                        *node
+}
+
+// cheapPasswords are for suites that sign in again and again, whose subject hashes are not.
+var cheapPasswords = []string{"--password-cost", "minimal"}
+
+// StartDev starts a `writ dev` of the program under test and waits for its ready file. Its
+// passwords cost nothing: hashes are the subject of no suite that signs in. It ends with the
+// suite (Main).
+func StartDev(args ...string) (*Dev, error) {
+	program, err := binary()
+	if err != nil {
+		return nil, err
+	}
+	return dev(program, append(slices.Clone(cheapPasswords), args...)...)
+}
+
+// dev starts `writ dev` of a program on a folder of its own.
+func dev(program string, args ...string) (*Dev, error) {
 	dir, err := scratch()
 	if err != nil {
 		return nil, err
 	}
-	readyFile, dataDir := filepath.Join(dir, "ready.json"), filepath.Join(dir, "data")
+	d := &Dev{Program: program, ReadyFile: filepath.Join(dir, "ready.json"), DataDir: filepath.Join(dir, "data")}
 	if err := os.Chmod(dir, 0o711); err != nil { // PostgreSQL runs as another user when this one is root
 		return nil, err
 	}
-	node, err := run(program, append([]string{"dev", "--addr", "127.0.0.1:0", "--data-dir", dataDir, "--ready-file", readyFile, "--log-format", "json"}, statistics()...)...)
+	if d.node, err = run(program, append([]string{
+		"dev", "--addr", "127.0.0.1:0", "--data-dir", d.DataDir, "--ready-file", d.ReadyFile, "--log-format", "json",
+	}, args...)...); err != nil {
+		return nil, err
+	}
+	return d, d.node.await(func() error { _, err := os.Stat(d.ReadyFile); return err })
+}
+
+// start starts `writ dev`, and what the suites look at it with.
+func start(program string) (*Server, error) {
+	d, err := dev(program, statistics()...)
 	if err != nil {
 		return nil, err
 	}
-	var server *Server
-	err = node.await(func() (err error) { server, err = readReadyFile(readyFile); return err })
+	server, err := readReadyFile(d.ReadyFile)
 	if err != nil {
 		return nil, err
 	}
-	server.dataDir, server.process = dataDir, node
+	server.dataDir, server.process = d.DataDir, d.node
 	if err := server.observe(); err != nil {
 		return nil, err
 	}

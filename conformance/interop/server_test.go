@@ -8,12 +8,10 @@
 package interop
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -21,10 +19,10 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/writ-id/writ/conformance/harness"
 	"github.com/writ-id/writ/conformance/interop/browser"
 )
 
@@ -57,19 +55,7 @@ type client struct {
 	BasicOnly bool   `json:"basic_only,omitempty"`
 }
 
-const (
-	startLimit = time.Minute // the first start makes a database
-	stopLimit  = 30 * time.Second
-)
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if err := stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "interop:", err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { harness.Main(m) }
 
 // shared returns the one provider of the test binary.
 func shared(t *testing.T) *provider {
@@ -85,7 +71,15 @@ var theProvider = sync.OnceValues(func() (*provider, error) {
 	if path := os.Getenv("WRIT_TEST_READY_FILE"); path != "" {
 		return read(path)
 	}
-	return start()
+	d, err := harness.StartDev()
+	if err != nil {
+		return nil, err
+	}
+	p, err := read(d.ReadyFile)
+	if err == nil {
+		p.program, p.dataDir = d.Program, d.DataDir
+	}
+	return p, err
 })
 
 func read(path string) (*provider, error) {
@@ -95,93 +89,6 @@ func read(path string) (*provider, error) {
 	}
 	p := &provider{}
 	return p, json.Unmarshal(text, p)
-}
-
-// What this process started, to be taken away.
-var started struct {
-	server *exec.Cmd
-	ended  chan error
-	log    bytes.Buffer // read only once the server has ended
-	dir    string
-}
-
-// start starts `writ dev` on a folder of its own.
-func start() (*provider, error) {
-	dir, err := os.MkdirTemp("", "writ-interop-")
-	if err != nil {
-		return nil, err
-	}
-	started.dir = dir
-	if err := os.Chmod(dir, 0o711); err != nil { // PostgreSQL runs as another user when this one is root
-		return nil, err
-	}
-	program := os.Getenv("WRIT_TEST_BINARY")
-	if program == "" {
-		program = filepath.Join(dir, "writ")
-		if output, err := exec.Command("go", "build", "-o", program, "github.com/writ-id/writ/cmd/writ").CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("go build: %w\n%s", err, output)
-		}
-	}
-	readyFile, dataDir := filepath.Join(dir, "ready.json"), filepath.Join(dir, "data")
-	server := exec.Command(program, "dev", "--addr", "127.0.0.1:0", "--data-dir", dataDir, "--ready-file", readyFile, "--log-format", "json")
-	server.Env = environment()
-	server.Stderr = &started.log
-	if err := server.Start(); err != nil {
-		return nil, err
-	}
-	started.server, started.ended = server, make(chan error, 1)
-	go func() { started.ended <- server.Wait() }()
-	for limit := time.After(startLimit); ; {
-		p, err := read(readyFile)
-		if err == nil {
-			p.program, p.dataDir = program, dataDir
-			return p, nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		select {
-		case err := <-started.ended:
-			started.server = nil
-			return nil, fmt.Errorf("%s ended: %w\n%s", server, err, started.log.String())
-		case <-limit:
-			return nil, fmt.Errorf("%s is not ready after %s", server, startLimit)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-}
-
-// environment is ours without settings of the person who runs the tests.
-func environment() (env []string) {
-	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, "WRIT_") {
-			env = append(env, variable)
-		}
-	}
-	return env
-}
-
-// stop drains the server. An error that it logged is one here too (SEC-296).
-func stop() (err error) {
-	if started.server != nil {
-		_ = started.server.Process.Signal(syscall.SIGTERM)
-		select {
-		case err = <-started.ended:
-		case <-time.After(stopLimit):
-			_ = started.server.Process.Kill()
-			err = errors.Join(errors.New("the server did not drain"), <-started.ended)
-		}
-		for line := range strings.Lines(started.log.String()) {
-			var entry struct{ Level string }
-			if json.Unmarshal([]byte(line), &entry) == nil && entry.Level == "ERROR" {
-				err = errors.Join(err, fmt.Errorf("the server logged an error: %s", line))
-			}
-		}
-	}
-	if started.dir != "" {
-		err = errors.Join(err, os.RemoveAll(started.dir))
-	}
-	return err
 }
 
 // rotating keeps tests from rotating at once: there is one next key at most.
@@ -232,7 +139,7 @@ func (p *provider) keys(ctx context.Context, args ...string) (string, error) {
 	database := url.URL{Scheme: "postgres", User: url.User("writ"), Path: "/postgres", RawQuery: url.Values{"host": {socket}}.Encode()}
 	cmd := exec.CommandContext(ctx, p.program, append(append([]string{"keys"}, args...),
 		"--database-url", database.String(), "--master-key-file", filepath.Join(p.dataDir, "master-key.json"))...)
-	cmd.Env = environment()
+	cmd.Env = harness.Environment()
 	output, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%s: %w\n%s", cmd, err, output)

@@ -10,6 +10,7 @@ package load
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -81,7 +82,7 @@ func mallocs(debugURL string) (uint64, error) {
 			return strconv.ParseUint(count, 10, 64)
 		}
 	}
-	return 0, fmt.Errorf("%s tells no Mallocs", debugURL)
+	return 0, errors.Join(fmt.Errorf("%s tells no Mallocs", debugURL), lines.Err())
 }
 
 // process is a server under measurement.

@@ -65,7 +65,7 @@ var MovedSettingImages = &transfer.Kind{
 	Missing: []string{
 		`UPDATE staged_setting_images s SET why = 'ORGANIZATION_NOT_FOUND' WHERE (s.why IS NULL OR $2 AND s.why = 'EXISTS') AND s.org_id IS NOT NULL AND NOT EXISTS (SELECT FROM organizations r WHERE r.instance_id = $1 AND r.id = s.org_id)`,
 	},
-	Insert: `INSERT INTO setting_images AS t (instance_id, org_id, subject, property, digest, content) SELECT $1, s.org_id, s.subject, s.property, s.digest, s.content FROM staged_setting_images s WHERE s.item BETWEEN $3 AND $4 AND s.why IS NULL AND ($2::timestamptz, $5::text, $6::jsonb) IS NOT NULL ORDER BY s.item, s.item ON CONFLICT DO NOTHING`,
+	Insert: `INSERT INTO setting_images AS t (instance_id, org_id, subject, property, digest, content) SELECT $1, s.org_id, s.subject, s.property, s.digest, s.content FROM staged_setting_images s WHERE s.item BETWEEN $3 AND $4 AND s.why IS NULL AND ($2::timestamptz, $5::text, $6::jsonb, $7::text, $8::text) IS NOT NULL ORDER BY s.item, s.item ON CONFLICT DO NOTHING`,
 	Taken: []string{
 		`UPDATE staged_setting_images s SET why = 'DUPLICATE' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND EXISTS (SELECT FROM staged_setting_images e WHERE e.org_id = s.org_id AND e.subject = s.subject AND e.property = s.property AND e.item < s.item) AND $1 <> ''`,
 		`UPDATE staged_setting_images s SET why = 'NAME_TAKEN' WHERE s.why IS NULL AND s.item BETWEEN $2 AND $3 AND NOT EXISTS (SELECT FROM setting_images t WHERE t.instance_id = $1 AND t.org_id = s.org_id AND t.subject = s.subject AND t.property = s.property)`,
@@ -73,7 +73,7 @@ var MovedSettingImages = &transfer.Kind{
 	Outcome:   `SELECT org_id, coalesce(why, ''), count(*) FROM staged_setting_images GROUP BY 1, 2 ORDER BY 1, 2`,
 	Marked:    `SELECT subject || '/' || property, org_id, why FROM staged_setting_images WHERE why IS NOT NULL AND why NOT IN ('UPDATED', 'UNCHANGED') ORDER BY item LIMIT $1`,
 	Unchanged: `UPDATE staged_setting_images s SET why = 'UNCHANGED' FROM setting_images t WHERE s.why = 'EXISTS' AND s.item BETWEEN $2 AND $3 AND t.instance_id = $1 AND t.org_id = s.org_id AND t.subject = s.subject AND t.property = s.property AND (t.digest, t.content) IS NOT DISTINCT FROM (s.digest, s.content)`,
-	Update:    `UPDATE setting_images t SET digest = s.digest, content = s.content FROM staged_setting_images s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.org_id = s.org_id AND t.subject = s.subject AND t.property = s.property AND ($2::timestamptz, $5::text, $6::jsonb) IS NOT NULL AND (t.digest, t.content) IS DISTINCT FROM (s.digest, s.content)`,
+	Update:    `UPDATE setting_images t SET digest = s.digest, content = s.content FROM staged_setting_images s WHERE s.why = 'EXISTS' AND s.item BETWEEN $3 AND $4 AND t.instance_id = $1 AND t.org_id = s.org_id AND t.subject = s.subject AND t.property = s.property AND ($2::timestamptz, $5::text, $6::jsonb, $7::text, $8::text) IS NOT NULL AND (t.digest, t.content) IS DISTINCT FROM (s.digest, s.content)`,
 	Updated:   `UPDATE staged_setting_images SET why = 'UPDATED' WHERE why = 'EXISTS' AND item BETWEEN $2 AND $3 AND $1 <> ''`,
 }
 

@@ -59,11 +59,10 @@ type Config struct {
 	Rules *policy.Validator
 	// SetMetadata sets entries of the metadata of a user, in one transaction.
 	SetMetadata func(ctx context.Context, instanceID, orgID, userID string, entries []*eventv1.FunctionMetadata) error
-	// TokenEndpointAudience accepts assertions of clients that name the token
-	// endpoint instead of the issuer, as RFC 7523 had it (SEC-054).
-	TokenEndpointAudience bool
-	// SystemUsers are the users of the installation.
-	SystemUsers client.SystemUsers
+	// Clients are the applications and service users, Proves what authenticates applications at
+	// the token endpoint: Clients, but in development.
+	Clients *client.Directory
+	Proves  token.Authenticator
 }
 
 // Server implements the endpoints: it is made of them. It is safe for concurrent use.
@@ -75,12 +74,13 @@ type Server struct {
 	*userinfoEndpoint
 	*logoutEndpoint
 
-	env      *endpoint.Env
-	clients  *client.Directory
-	subjects *subject.Reader
-	tokens   *access.Reader
-	ledger   *ledger.Ledger
-	origins  *cache.Cache[origin, bool]
+	config    Config
+	env       *endpoint.Env
+	subjects  *subject.Reader
+	tokens    *access.Reader
+	ledger    *ledger.Ledger
+	functions *function.Functions
+	origins   *cache.Cache[origin, bool]
 }
 
 // Names under which the endpoints can be embedded together.
@@ -97,25 +97,31 @@ var _ oauth.ServerInterface = (*Server)(nil)
 
 // New returns a Server over c. Run has to run for it to issue tokens to services.
 func New(c Config) *Server {
-	env := &c.Env
-	clients := client.NewDirectory(c.DB, c.TokenEndpointAudience)
-	clients.System = c.SystemUsers
-	subjects := subject.NewReader(c.DB, clients, c.Roles)
-	tokens := &access.Reader{DB: c.DB, Box: c.Box, Keys: c.Keys, Clients: clients}
+	env, subjects := &c.Env, subject.NewReader(c.DB, c.Clients, c.Roles)
+	tokens := &access.Reader{DB: c.DB, Box: c.Box, Keys: c.Keys, Clients: c.Clients}
 	functions := &function.Functions{DB: c.DB, Engine: c.Executions, Rules: c.Rules, Subjects: subjects, SetMetadata: c.SetMetadata}
-	issuer := &issue.Issuer{Box: c.Box, Keys: c.Keys, NewID: c.NewID, Functions: functions}
-	written := ledger.New(c.Env.Env, c.Logger)
-	return &Server{
-		metadataEndpoint:   &metadata.Endpoint{Env: env, IsOn: c.IsOn, Keys: c.Keys},
-		authorizeEndpoint:  &authorize.Endpoint{Env: env, Clients: clients, Subjects: subjects, Tokens: tokens, Issuer: issuer, Ledger: written},
-		tokenEndpoint:      &token.Endpoint{Env: env, IsOn: c.IsOn, Roles: c.Roles, Clients: clients, Subjects: subjects, Tokens: tokens, Issuer: issuer, Ledger: written},
-		introspectEndpoint: &introspect.Endpoint{Env: env, Clients: clients, Subjects: subjects, Tokens: tokens, Issuer: issuer, Ledger: written, Functions: functions},
-		userinfoEndpoint:   &userinfo.Endpoint{Env: env, Clients: clients, Subjects: subjects, Tokens: tokens, Functions: functions},
-		logoutEndpoint:     &logout.Endpoint{Env: env, Clients: clients, Tokens: tokens},
+	s := &Server{
+		metadataEndpoint: &metadata.Endpoint{Env: env, IsOn: c.IsOn, Keys: c.Keys},
+		userinfoEndpoint: &userinfo.Endpoint{Env: env, Clients: c.Clients, Subjects: subjects, Tokens: tokens, Functions: functions},
+		logoutEndpoint:   &logout.Endpoint{Env: env, Clients: c.Clients, Tokens: tokens},
 
-		env: env, clients: clients, subjects: subjects, tokens: tokens, ledger: written,
+		config: c, env: env, subjects: subjects, tokens: tokens, ledger: ledger.New(c.Env.Env, c.Logger), functions: functions,
 		origins: cache.New[origin, bool](origin.String),
 	}
+	c.Memory.Holds(s.forget)
+	return s.SignedBy(c.Keys)
+}
+
+// SignedBy returns a Server that is s but for the keys that it signs with.
+func (s *Server) SignedBy(keys issue.Keys) *Server {
+	c, other := &s.config, *s
+	issuer := &issue.Issuer{Box: c.Box, Keys: keys, NewID: c.NewID, Functions: s.functions}
+	other.authorizeEndpoint = &authorize.Endpoint{Env: s.env, Clients: c.Clients, Subjects: s.subjects, Tokens: s.tokens, Issuer: issuer, Ledger: s.ledger}
+	other.tokenEndpoint = &token.Endpoint{
+		Env: s.env, IsOn: c.IsOn, Roles: c.Roles, Clients: c.Clients, Proves: c.Proves, Subjects: s.subjects, Tokens: s.tokens, Issuer: issuer, Ledger: s.ledger,
+	}
+	other.introspectEndpoint = &introspect.Endpoint{Env: s.env, Clients: c.Clients, Subjects: s.subjects, Tokens: s.tokens, Issuer: issuer, Ledger: s.ledger, Functions: s.functions}
+	return &other
 }
 
 // Run writes what many requests write in batches, until ctx ends.
@@ -126,9 +132,9 @@ func (s *Server) Sweep(ctx context.Context, before time.Time, batch int32) (int6
 	return s.ledger.Sweep(ctx, before, batch)
 }
 
-// Forget drops what this node remembers of clients.
-func (s *Server) Forget() {
-	s.clients.Forget()
+// forget drops what this node remembers of clients.
+func (s *Server) forget() {
+	s.config.Clients.Forget()
 	s.subjects.Forget()
 	s.origins.Drop()
 }
@@ -154,7 +160,7 @@ func IsDocument(r *http.Request) bool { return metadata.IsDocument(r) }
 // not good.
 func (s *Server) Caller(ctx context.Context, instance *policy.Instance, host, text string) (*policy.Identity, error) {
 	at := endpoint.Site{Instance: instance, Issuer: s.env.Issuer(host, instance), Now: s.env.Now()}
-	if name, user, until := s.clients.SystemUser(at, text); user != nil {
+	if name, user, until := s.config.Clients.SystemUser(at, text); user != nil {
 		return &policy.Identity{UserID: client.SystemUserPrefix + name, System: user.Roles, Expires: until}, nil
 	}
 	t, err := s.tokens.Read(ctx, at, text)
@@ -170,9 +176,4 @@ func (s *Server) Caller(ctx context.Context, instance *policy.Instance, host, te
 		found.Consent.Bound(who)
 	}
 	return who, nil
-}
-
-// Client returns an active application by its client ID, nil when there is none.
-func (s *Server) Client(ctx context.Context, instanceID, id string) (*client.Client, error) {
-	return s.tokenEndpoint.Clients.Find(ctx, instanceID, id)
 }

@@ -118,7 +118,7 @@ var keys = sync.OnceValue(func() [3]*ecdsa.PrivateKey {
 const password = "correct horse"
 
 // passwordHash is made once too.
-var passwordHash = sync.OnceValue(func() string { return secret.HashPassword(password) })
+var passwordHash = sync.OnceValue(func() string { return secret.Hasher{}.Hash(password) })
 
 func publicPEM(key *ecdsa.PrivateKey) string {
 	der, err := x509.MarshalPKIXPublicKey(key.Public())
@@ -477,5 +477,5 @@ func (w *world) exec(sql string, args ...any) {
 
 // env is what services are made of, over the database and the clock of the nodes.
 func (w *world) env() resource.Env {
-	return resource.Env{DB: w.db, Now: w.now, NewID: newID, Invalidate: func() {}}
+	return resource.Env{DB: w.db, Now: w.now, NewID: newID}
 }

@@ -20,11 +20,9 @@ func (s *Server) background(ctx context.Context, stop func()) (end func()) {
 	if s.Dev != nil {
 		tasks.Moved = s.Dev.Clock.Changed
 	}
-	deliver := tasks.Add(s.messages.Task())
-	take, fan := tasks.Add(s.deliveries.Task()), tasks.Add(s.fanout.Task())
-	s.messages.Attach(deliver)
-	s.deliveries.Attach(take)
-	s.fanout.Attach(fan)
+	tasks.Add(s.messages.Task())
+	tasks.Add(s.deliveries.Task())
+	tasks.Add(s.fanout.Task())
 	tasks.Add(delivery.Follow(s.DB, s.Now))
 	tasks.Add(delivery.Sweep(s.DB, s.Now, s.Deliveries))
 	tasks.Add(message.Sweep(s.DB, s.Now, s.Deliveries.OrDefault().Retention))
@@ -38,6 +36,7 @@ func (s *Server) background(ctx context.Context, stop func()) (end func()) {
 	}))
 	tasks.Add(background.Sweeping("tokens", s.Now, s.public.Sweep))
 	tasks.Add(background.Sweeping("registrations", s.Now, s.pages.Sweep))
+	unheard := s.DB.OnCommit(s.fanout.Committed)
 	var all sync.WaitGroup
 	all.Go(func() { tasks.Run(ctx) })
 	all.Go(func() { s.public.Run(ctx) })
@@ -46,17 +45,18 @@ func (s *Server) background(ctx context.Context, stop func()) (end func()) {
 		s.DB.Listen(ctx, s.Logger, func(what string) {
 			switch what {
 			case store.Messages:
-				deliver()
+				s.messages.Wake.Now()
 			case store.Deliveries:
-				take()
+				s.deliveries.Wake.Now()
 			default:
-				s.memory.forget()
-				deliver()
-				fan() // there may be somebody who hears events
+				s.env.Invalidate()
+				s.messages.Wake.Now()
+				s.fanout.Wake.Now() // there may be somebody who hears events
 			}
 		})
 	})
 	return func() {
+		unheard()
 		stop()
 		all.Wait()
 		s.messages.Wait()

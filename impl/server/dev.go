@@ -16,6 +16,7 @@ import (
 	"github.com/writ-id/writ/impl/core/clock"
 	"github.com/writ-id/writ/impl/core/document"
 	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/signing"
 )
 
 // Dev is what a node has in development: messages stay with their codes, and
@@ -36,7 +37,8 @@ type Dev struct {
 	// Recorded, if not nil, keeps what is asked and answered.
 	Recorded func(http.Handler) http.Handler
 
-	faults faults
+	faults  faults
+	tickets tickets
 }
 
 // Worlds are isolated installations (impl/dev/world). Their errors are refusals.
@@ -50,6 +52,22 @@ type Worlds interface {
 	Delete(ctx context.Context, id string) error
 	Snapshot(ctx context.Context, id string) (name string, err error)
 	Restore(ctx context.Context, id, snapshot string) error
+}
+
+// develop serves what development has besides t, the table of all: the operations of
+// contracts/openapi/dev.yaml, faults, and what keeps all that is asked. steps are those of
+// every request.
+func (s *Server) develop(t *table, steps []step) http.Handler {
+	foreign := emptyTable()
+	s.serveProvider(foreign, s.public.SignedBy(signing.Foreign{Set: s.keys}))
+	foreign.mux.Handle("/", t)
+	whole := through(s.Dev.faults.hit(t, foreign), steps...)
+	if s.Dev.Recorded != nil {
+		whole = s.Dev.Recorded(whole)
+	}
+	own := &group{table: t, refuse: refuseMethod, steps: []step{s.Dev.only, notStored, s.known, s.receive(maxDevBytes)}}
+	devapi.HandlerWithOptions(&console{Server: s, whole: whole}, devapi.StdHTTPServerOptions{BaseRouter: own, ErrorHandlerFunc: s.refuseParameter})
+	return whole
 }
 
 // maxDevBytes is how long a request may be: a seed file is its longest part.
@@ -89,7 +107,7 @@ func (d *Dev) isLocal(host string) bool {
 // console serves what only development has.
 type console struct {
 	*Server
-	handler func() http.Handler // of all the server, once it is made
+	whole http.Handler // of all that the server serves
 }
 
 var _ devapi.ServerInterface = (*console)(nil)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/writ-id/writ/gen/devapi"
 	"github.com/writ-id/writ/impl/core/fault"
-	"github.com/writ-id/writ/impl/core/signing"
 )
 
 // faults are what is to go wrong. The zero value has none.
@@ -93,19 +92,17 @@ func (f *faults) take(r *http.Request) *dueFault {
 	return nil
 }
 
-// faulty has requests go wrong that meet a fault.
-func (s *Server) faulty(next http.Handler) http.Handler {
-	if s.Dev == nil {
-		return next
-	}
+// hit has requests go wrong that meet a fault. Those that meet an expired key go to foreign,
+// which signs with one.
+func (f *faults) hit(next, foreign http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		met := s.Dev.faults.take(r)
+		met := f.take(r)
 		if met == nil {
 			next.ServeHTTP(w, r)
 			return
 		}
 		if met.delay > 0 {
-			s.Dev.faults.wait(r.Context(), met.delay)
+			f.wait(r.Context(), met.delay)
 		}
 		switch {
 		case met.Drop != nil && *met.Drop:
@@ -119,7 +116,7 @@ func (s *Server) faulty(next http.Handler) http.Handler {
 			w.WriteHeader(*met.Status)
 			fmt.Fprintf(w, `{"code":14,"message":"a fault of /_dev/faults","error":"temporarily_unavailable","details":[]}`)
 		case met.ExpiredKey != nil && *met.ExpiredKey:
-			next.ServeHTTP(w, r.WithContext(signing.WithForeignKey(r.Context())))
+			foreign.ServeHTTP(w, r)
 		default:
 			next.ServeHTTP(w, r)
 		}

@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	adminapi "github.com/writ-id/writ/gen/admin"
-	"github.com/writ-id/writ/gen/devapi"
 	oauthapi "github.com/writ-id/writ/gen/oauth"
 	"github.com/writ-id/writ/impl/api/branding"
 	"github.com/writ-id/writ/impl/core/fault"
@@ -19,15 +18,32 @@ import (
 // routes returns what serves HTTP: all that the process serves is on this page. Each
 // group says, in order, which steps its requests take. Two routes for the same requests
 // are an error.
-func (s *Server) routes(services *Services, contract *reference.Handler) (handler http.Handler, err error) {
-	t := &table{http.NewServeMux(), map[string]*path{}}
+func (s *Server) routes(contract *reference.Handler) (handler http.Handler, err error) {
 	defer func() {
 		if conflict := recover(); conflict != nil { // of http.ServeMux, or of the table
 			err = fmt.Errorf("server: two routes are for the same requests: %v", conflict)
 		}
 	}()
+	t := emptyTable()
+	nowhere := through(http.HandlerFunc(s.serveNowhere), s.known, s.crossOrigin, notStored)
+	steps := []step{s.noted, s.recovered, plain(nowhere)}
+	if s.Dev == nil {
+		handler = through(t, steps...)
+	} else {
+		handler = s.develop(t, steps)
+	}
+	s.serveDocuments(t, contract)
+	s.serveProvider(t, s.public)
+	s.serveTransfers(t)
+	s.serveServices(t)
+	t.share()
+	t.mux.Handle("/", nowhere) // everything else is nowhere
+	return handler, nil
+}
 
-	// For who looks after the node, and the documents, which know no tenant.
+// serveDocuments serves those who look after the node, and the documents, which know no
+// tenant.
+func (s *Server) serveDocuments(t *table, contract *reference.Handler) {
 	documents := &group{table: t}
 	documents.any("/livez", http.HandlerFunc(serveLive))
 	documents.any("/debug/healthz", http.HandlerFunc(serveLive))
@@ -46,59 +62,47 @@ func (s *Server) routes(services *Services, contract *reference.Handler) (handle
 	} else {
 		documents.any("/{$}", http.RedirectHandler("/login", http.StatusFound))
 	}
-	if s.Dev != nil { // the operations of contracts/openapi/dev.yaml
-		dev := &group{table: t, refuse: refuseMethod, steps: []step{s.Dev.only, notStored, s.known, s.receive(maxDevBytes)}}
-		devapi.HandlerWithOptions(&console{Server: s, handler: func() http.Handler { return handler }}, devapi.StdHTTPServerOptions{BaseRouter: dev, ErrorHandlerFunc: s.refuseParameter})
-	}
+}
 
-	// The OpenID provider: the operations of contracts/openapi/oauth.yaml.
-	// Its documents come from memory: nobody can starve them, and they need no time.
-	provider := &group{table: t, refuse: s.public.RefuseMethod, steps: []step{s.known, s.receive(form.MaxBytes), inTime, s.crossOrigin}}
-	published := &group{table: t, refuse: s.public.RefuseMethod, steps: []step{s.known, compressed, s.receive(form.MaxBytes), s.crossOrigin}}
-	oauthapi.HandlerWithOptions(s.public, oauthapi.StdHTTPServerOptions{
+// serveProvider serves the OpenID provider, by the operations of contracts/openapi/oauth.yaml,
+// and its pages. Its documents come from memory: nobody can starve them, and they need no time.
+func (s *Server) serveProvider(t *table, public *oidc.Server) {
+	provider := &group{table: t, refuse: public.RefuseMethod, steps: []step{s.known, s.receive(form.MaxBytes), inTime, s.crossOrigin}}
+	published := &group{table: t, refuse: public.RefuseMethod, steps: []step{s.known, compressed, s.receive(form.MaxBytes), s.crossOrigin}}
+	oauthapi.HandlerWithOptions(public, oauthapi.StdHTTPServerOptions{
 		BaseRouter: either{oidc.Documents, published, provider}, Middlewares: []oauthapi.MiddlewareFunc{s.admitted}, ErrorHandlerFunc: s.refuseParameter,
 	})
+	pages := &group{table: t, steps: []step{s.known, s.receive(form.MaxBytes), inTime}}
+	pages.any("/login", s.pages.Handler(public))
+	pages.any("/login/", s.pages.Handler(public))
+}
 
-	// Export and import: the operations of contracts/openapi/admin.yaml. What is imported is
-	// read by its operation, which puts it on the disk.
+// serveTransfers serves export and import, the operations of contracts/openapi/admin.yaml.
+// What is imported is read by its operation, which puts it on the disk.
+func (s *Server) serveTransfers(t *table) {
 	moving := &group{table: t, refuse: refuseMethod, steps: []step{s.known, s.crossOrigin, notStored, s.receive(policy.MaxRequestBytes)}}
 	uploads := &group{table: t, refuse: refuseMethod, steps: []step{s.known, s.crossOrigin, notStored}}
 	adminapi.HandlerWithOptions(s.transfers, adminapi.StdHTTPServerOptions{BaseRouter: either{[]string{"POST /admin/v1/import"}, uploads, moving}, ErrorHandlerFunc: s.refuseParameter})
+}
 
-	// Its pages.
-	pages := &group{table: t, steps: []step{s.known, s.receive(form.MaxBytes), inTime}}
-	pages.any("/login", s.pages.Handler(s.public))
-	pages.any("/login/", s.pages.Handler(s.public))
-
-	// The pictures of tenants, on pages and in e-mails.
+// serveServices serves the resource API: REST by google.api.http of contracts/proto; gRPC-web,
+// Connect and, where net/http speaks HTTP/2, gRPC by the names of the methods. The pictures of
+// tenants, on pages and in e-mails, are theirs too.
+func (s *Server) serveServices(t *table) {
 	assets := &group{table: t, steps: []step{s.known}}
 	assets.any("/assets/", branding.Assets(s.DB, s.pages.Instance, s.refuse))
-
-	// The resource API: REST by google.api.http of contracts/proto; gRPC-web, Connect
-	// and, where net/http speaks HTTP/2, gRPC by the names of the methods.
 	rest := &group{table: t, refuse: refuseMethod, steps: []step{
 		s.known, s.crossOrigin, notStored, compressed, spelled, s.receive(policy.MaxRequestBytes),
 	}}
 	calls := &group{table: t, steps: []step{
 		s.known, s.crossOrigin, notStored, spelled, s.receive(maxWebBytes),
 	}}
-	services.mount(&wire.Transports{
+	s.services.mount(&wire.Transports{
 		GRPC:       s.grpc,
 		REST:       func(route *wire.Route, serve wire.Serve) { rest.on(route.Verb, route.Pattern, s.rest(route, serve)) },
 		Web:        func(procedure string, handler http.Handler) { calls.any(procedure, serveRPC(handler)) },
 		WebOptions: webOptions(),
 	}, s.chain.Intercept)
-
-	t.share()
-
-	// Everything else is nowhere.
-	nowhere := through(http.HandlerFunc(s.serveNowhere), s.known, s.crossOrigin, notStored)
-	t.mux.Handle("/", nowhere)
-	handler = through(t.mux, s.noted, s.recovered, plain(nowhere), s.faulty)
-	if s.Dev != nil && s.Dev.Recorded != nil {
-		handler = s.Dev.Recorded(handler)
-	}
-	return handler, nil
 }
 
 // refuseMethod refuses a method that a path of the resource API does not have.

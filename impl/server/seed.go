@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 
+	"github.com/writ-id/writ/impl/core/courier"
 	"github.com/writ-id/writ/impl/core/outgoing"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
@@ -21,16 +22,19 @@ func ApplySeed(ctx context.Context, c Config, file *seed.File, how seed.Config) 
 	if err := ClaimMasterKey(ctx, c.DB, c.sealer()); err != nil {
 		return nil, err
 	}
-	how.Env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: func() {}, Local: c.Local || c.Dev != nil} // other nodes hear of it
+	how.Env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Local: c.Local || c.Dev != nil} // other nodes hear of it
 	how.Roles = roles
-	base, err := NewServices(how.Env, roles, &webhook.Caller{Out: outgoing.New(outgoing.Config{}), Now: c.Now}, c.sealer())
-	if err != nil {
-		return nil, err
-	}
-	how.Services = func(env resource.Env) seed.Services {
-		services := base.over(env)
-		services.Users.MaxHashCost = math.Inf(1) // the operator's own word
-		return seed.Services{Call: services.Call, Users: services.Users, Apps: services.Apps}
+	targets := &webhook.Caller{Out: outgoing.New(outgoing.Config{}), Now: c.Now}
+	messages := courier.New(targets.Out, c.Now)
+	how.Services = func(env resource.Env) (seed.Services, error) {
+		services, err := NewServices(ServicesConfig{
+			Env: env, Roles: roles, Targets: targets, Courier: messages, Sealer: c.sealer(),
+			Hashes: c.Hashes, MaxHashCost: math.Inf(1), // the operator's own word
+		})
+		if err != nil {
+			return seed.Services{}, err
+		}
+		return seed.Services{Call: services.Call, Users: services.Users, Apps: services.Apps}, nil
 	}
 	return seed.Apply(ctx, how, file)
 }

@@ -19,13 +19,9 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
-	"google.golang.org/grpc/reflection"
 
-	"github.com/writ-id/writ/gen/db"
-	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	"github.com/writ-id/writ/impl/api/message"
 	"github.com/writ-id/writ/impl/api/transfer"
-	"github.com/writ-id/writ/impl/core/bucket"
 	"github.com/writ-id/writ/impl/core/courier"
 	"github.com/writ-id/writ/impl/core/delivery"
 	"github.com/writ-id/writ/impl/core/execution"
@@ -38,12 +34,9 @@ import (
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/core/telemetry"
 	"github.com/writ-id/writ/impl/core/throttle"
-	"github.com/writ-id/writ/impl/core/token"
-	"github.com/writ-id/writ/impl/core/upstream"
 	"github.com/writ-id/writ/impl/core/webhook"
 	"github.com/writ-id/writ/impl/oidc"
 	"github.com/writ-id/writ/impl/oidc/client"
-	"github.com/writ-id/writ/impl/oidc/endpoint"
 	"github.com/writ-id/writ/impl/oidc/login"
 )
 
@@ -101,6 +94,8 @@ type Config struct {
 	// MaxHashCost is how much work password hashes of other systems may be, as a multiple
 	// of one of ours; 0 is secret.DefaultMaxCost. What a seed holds may be any.
 	MaxHashCost float64
+	// Hashes makes those of passwords.
+	Hashes secret.Hasher
 	// Space is where exports and imports have their bytes; nil is the folder for temporary
 	// files, with the room that is usual there.
 	Space *spool.Space
@@ -126,27 +121,66 @@ func (c *Config) sealer() secret.Sealer {
 	return c.Sealer
 }
 
-// Server serves until it is told to drain.
+// complete returns c with what follows from the rest of it.
+func (c Config) complete() (Config, error) {
+	c.Sealer = c.sealer()
+	c.SharedHTTP2 = c.SharedHTTP2 || c.TLS != nil
+	c.Inbox, c.Local = c.Inbox || c.Dev != nil, c.Local || c.Dev != nil
+	if c.Telemetry != nil {
+		c.Outgoing.Observe = c.Telemetry.Call
+	}
+	return c, c.Proxies.check()
+}
+
+// Server serves until it is told to drain. It is made of parts that know one another in the
+// order in which New makes them.
 type Server struct {
 	Config
-	env        resource.Env
-	chain      *policy.Chain
+	core
+	services *Services
+	workers
+	identity
+	transfers *transfer.Endpoint
+	listeners
+
+	bodies   *bodies
+	draining atomic.Bool
+}
+
+// core is what all others are made of. What remembers something of the database says so to
+// env.Memory when it is made.
+type core struct {
+	env       resource.Env
+	roles     *policy.Roles
+	instances *policy.Instances
+	features  *policy.Features
+	targets   *webhook.Caller
+	courier   *courier.Courier
+}
+
+// workers are what the node does unasked, or when an event or an operation is told of.
+type workers struct {
 	executions *execution.Engine
 	fanout     *delivery.Fanout
 	deliveries *delivery.Worker
-	keeper     *signing.Keeper
-	memory     memory
-	public     *oidc.Server
-	pages      *login.Pages
-	grpc       *grpc.Server
-	health     *health.Server
-	services   []string
-	transfers  *transfer.Endpoint
 	messages   *message.Worker
-	courier    *courier.Courier
-	http       *http.Server
-	bodies     *bodies
-	draining   atomic.Bool
+}
+
+// identity is the OpenID provider, and the chain of calls, which reads its tokens.
+type identity struct {
+	keeper  *signing.Keeper
+	keys    *signing.Set
+	clients *client.Directory
+	pages   *login.Pages
+	public  *oidc.Server
+	chain   *policy.Chain
+}
+
+// listeners are what requests come in by.
+type listeners struct {
+	grpc   *grpc.Server
+	health *health.Server
+	http   *http.Server
 }
 
 // DefaultMaxClients is what some hundred MiB have room for.
@@ -158,155 +192,47 @@ const requestTimeout = 60 * time.Second
 // drainLimit is how long running requests get to finish (REL-070).
 const drainLimit = 30 * time.Second
 
-// New composes a server over c.
-func New(c Config) (*Server, error) {
-	c.Sealer = c.sealer()
-	c.SharedHTTP2 = c.SharedHTTP2 || c.TLS != nil
-	c.Inbox = c.Inbox || c.Dev != nil
-	if c.Telemetry != nil {
-		c.Outgoing.Observe = c.Telemetry.Call
-	}
-	if err := c.Proxies.check(); err != nil {
-		return nil, err
-	}
-	s := &Server{Config: c, health: health.NewServer(), bodies: &bodies{most: bodyMemory}}
-	// From what knows nobody to what knows all: each is made of those before it, and what
-	// remembers something of the database says so.
-	s.env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Telemetry: c.Telemetry, Invalidate: s.memory.forget, Origin: s.origin, Inbox: c.Inbox, Local: c.Local || c.Dev != nil}
-	roles, err := policy.NewRoles()
-	if err != nil {
-		return nil, err
-	}
-	instances, features := policy.NewInstances(c.DB, c.Now, c.Logger), policy.NewFeatures(c.DB)
-	s.memory.of(instances.Drop, features.Drop)
-	targets := &webhook.Caller{Out: outgoing.New(c.Outgoing), Now: c.Now}
-	services, err := NewServices(s.env, roles, targets, c.Sealer)
-	if err != nil {
-		return nil, err
-	}
-	services.Users.MaxHashCost = c.MaxHashCost
-	s.courier = services.courier
-	s.messages = &message.Worker{
-		DB: c.DB, Now: c.Now, Logger: c.Logger, Keep: c.Dev != nil,
-		Sender: &message.Carrier{DB: c.DB, SMTP: services.SMTP, SMS: services.SMS, Inbox: c.Inbox},
-	}
-	s.services = services.operations.Services()
-
-	s.executions = execution.New(execution.Config{
-		DB: c.DB, Operations: services.operations, Sealer: c.Sealer, Caller: targets, Now: c.Now, NewID: c.NewID, Logger: c.Logger,
-	})
-	s.memory.of(s.executions.Drop)
-	s.fanout = &delivery.Fanout{DB: c.DB, Now: c.Now, NewID: c.NewID, Logger: c.Logger, Fresh: s.executions.Fresh}
-	s.deliveries = delivery.NewWorker(delivery.Config{
-		DB: c.DB, Now: c.Now, NewID: c.NewID, Logger: c.Logger, Limits: c.Deliveries, Call: targets.Call, Telemetry: c.Telemetry,
-		Target: func(row *db.Target) *webhook.Target {
-			target := execution.Target(c.Sealer, row)
-			target.Answers = false // of an event there is nothing to answer
-			return target
-		},
-	})
-	s.keeper = &signing.Keeper{Env: s.env, Sealer: c.Sealer}
-	keys := signing.NewSet(s.keeper)
-	s.memory.of(keys.Drop)
-	box := &token.Box{DB: c.DB, Sealer: c.Sealer, Now: c.Now}
-	s.pages = login.New(login.Config{
-		Env: s.env, Roles: roles, Sessions: services.Sessions, Users: services.Users, Links: services.Links, Box: box, Sealer: c.Sealer, Logger: c.Logger,
-		Tries: throttle.New(c.Tries, c.Now), Upstreams: services.IDPs, Upstream: upstream.New(targets.Out, c.Now),
-		Instance: func(r *http.Request) (*policy.Instance, error) { return instances.Public(r.Context(), r.Host) },
-		Issuer: func(r *http.Request) string {
-			instance, err := instances.Public(r.Context(), r.Host)
-			if err != nil {
-				return ""
-			}
-			return s.issuer(r.Host, instance)
-		},
-	})
-	s.memory.of(s.pages.Forget)
-	s.public = oidc.New(oidc.Config{
-		Env: endpoint.Env{
-			Env: s.env, Instance: instances.Public, Issuer: s.issuer, Refuse: s.refuse, Pages: s.pages, Logger: c.Logger, Dev: c.Dev != nil,
-		},
-		IsOn: features.IsOn, Roles: roles, Keys: keys, Box: box, TokenEndpointAudience: c.TokenEndpointAudience, SystemUsers: c.SystemUsers,
-		Executions: s.executions, Rules: services.rules,
-		SetMetadata: func(ctx context.Context, instanceID, orgID, userID string, entries []*eventv1.FunctionMetadata) error {
-			return services.Users.SetMetadata(policy.As(ctx, policy.In(instanceID, orgID), "", roles), userID, entries)
-		},
-	})
-	s.memory.of(s.public.Forget)
-
-	s.chain = policy.New(policy.Config{
-		DB: c.DB, Instances: instances, Features: features, Operations: services.operations, Rules: services.rules, Roles: roles, Now: c.Now, Logger: c.Logger,
-		Limits: c.SearchLimits, MaxRunning: int(c.DB.Pool.Config().MaxConns), AccessToken: s.public.Caller, Executions: s.executions,
-	})
-	s.memory.of(s.chain.Drop)
-	moving, err := transfer.New(s.env, c.Sealer, roles, c.Logger)
-	if err != nil {
-		return nil, err
-	}
-	moving.MaxHashCost = c.MaxHashCost
-	if moving.Space = c.Space; moving.Space == nil {
-		if moving.Space, err = spool.Open("", 0); err != nil {
-			return nil, err
-		}
-	}
-	s.transfers = &transfer.Endpoint{Service: moving, Chain: s.chain, Buckets: &bucket.Store{Out: targets.Out}, Answer: writeAnswer, Refuse: s.refuse}
-	contract, err := published(c.SearchLimits.OrDefault(), c.Dev != nil)
-	if err != nil {
-		return nil, err
-	}
-	s.grpc = s.newGRPC()
-	handler, err := s.routes(services, contract)
-	if err != nil {
-		return nil, err
-	}
-	if s.Reference == ReferencePublic { // it asks for no token
-		reflection.Register(s.grpc)
-	}
-	s.http = newHTTP(handler, c)
-	c.Telemetry.Watch(s.readings)
-	return s, nil
+// instanceOf returns the instance that a request of a browser is made to.
+func (s *Server) instanceOf(r *http.Request) (*policy.Instance, error) {
+	return s.instances.Public(r.Context(), r.Host)
 }
 
-// memory is what this node remembers of the database. A change through this node drops
-// it before it is answered; other nodes hear of it by notification, at the latest after
-// cache.MaxAge.
-type memory struct{ drops []func() }
-
-func (m *memory) of(drops ...func()) { m.drops = append(m.drops, drops...) }
-
-func (m *memory) forget() {
-	for _, drop := range m.drops {
-		drop()
+// issuerOf returns the issuer that it is made to, "" when there is none.
+func (s *Server) issuerOf(r *http.Request) string {
+	instance, err := s.instanceOf(r)
+	if err != nil {
+		return ""
 	}
+	return s.issuer(r.Host, instance)
 }
 
 // https reports whether browsers and clients reach the node by https.
-func (s *Server) https() bool { return s.External.Scheme != "http" }
+func (c *Config) https() bool { return c.External.Scheme != "http" }
 
 // issuer returns the issuer that a request to a host is made to: each registered
 // domain of an instance is one, at the scheme and port of the installation. Nothing
 // else of the request decides (SEC-215, SEC-220), but in development, where it is
 // what was asked for.
-func (s *Server) issuer(host string, instance *policy.Instance) string {
-	if s.Dev != nil {
-		return s.scheme() + "://" + strings.ToLower(host)
+func (c *Config) issuer(host string, instance *policy.Instance) string {
+	if c.Dev != nil {
+		return c.scheme() + "://" + strings.ToLower(host)
 	}
-	return s.origin(instance.Host)
+	return c.origin(instance.Host)
 }
 
-func (s *Server) scheme() string {
-	if s.https() {
+func (c *Config) scheme() string {
+	if c.https() {
 		return "https"
 	}
 	return "http"
 }
 
 // origin returns the origin at a domain, for what knows no request.
-func (s *Server) origin(domain string) string {
-	if s.External.Port != "" {
-		domain += ":" + s.External.Port
+func (c *Config) origin(domain string) string {
+	if c.External.Port != "" {
+		domain += ":" + c.External.Port
 	}
-	return s.scheme() + "://" + domain
+	return c.scheme() + "://" + domain
 }
 
 func newHTTP(handler http.Handler, c Config) *http.Server {
@@ -334,7 +260,7 @@ func newHTTP(handler http.Handler, c Config) *http.Server {
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer s.background(work, stop)()
-	go watchHealth(work, s.health, s.services, s.Ready, s.Logger)
+	go watchHealth(work, s.health, s.services.operations.Services(), s.Ready, s.Logger)
 
 	listener = limit(s.Proxies.accept(listener), cmp.Or(s.MaxClients, DefaultMaxClients))
 	failed := make(chan error, 2)

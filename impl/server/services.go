@@ -76,53 +76,118 @@ type Services struct {
 	IDPs     *idp.Service
 	Links    *idplink.Service
 
-	all []service
+	all []any // of contracted
+	ServicesConfig
 	common
 }
 
-// common is what services over any Env share: reading it of the contract takes a while.
+// ServicesConfig holds what Services need.
+type ServicesConfig struct {
+	resource.Env
+	Roles   *policy.Roles
+	Targets *webhook.Caller
+	Courier *courier.Courier
+	Sealer  secret.Sealer
+	// MaxHashCost and Hashes are those of Config.
+	MaxHashCost float64
+	Hashes      secret.Hasher
+}
+
+// common is what all servers of a process share: what reading the contract came to.
 type common struct {
-	roles      *policy.Roles
-	targets    *webhook.Caller
-	courier    *courier.Courier
-	sealer     secret.Sealer
 	operations *policy.Operations
 	rules      *policy.Validator
+}
+
+// parts are what services are made of: services too.
+type parts struct {
+	*Services
+	domains     *domain.Service
+	memberships *membership.Service
+	factors     *authenticator.Factors
+	orgs        *org.Service
+}
+
+// contracted are the services of the contract: what conditions can name, what the reference page
+// lists and what reflection shows.
+var contracted = [...]service{
+	serve(&actionv3.ServiceActions_ServiceDesc, actionv3.MountServiceActions, func(p *parts) actionv3.ServiceActionsServer {
+		return action.New(p.Env, p.operations, p.Targets, p.Sealer)
+	}),
+	serve(&appv3.ServiceApps_ServiceDesc, appv3.MountServiceApps, func(p *parts) appv3.ServiceAppsServer { return p.Apps }),
+	serve(&authenticatorv3.ServiceUserAuthenticators_ServiceDesc, authenticatorv3.MountServiceUserAuthenticators, func(p *parts) authenticatorv3.ServiceUserAuthenticatorsServer {
+		return authenticator.New(p.Env, p.factors)
+	}),
+	serve(&settingsv3.ServiceApplicationSettings_ServiceDesc, settingsv3.MountServiceApplicationSettings, func(p *parts) settingsv3.ServiceApplicationSettingsServer { return appsetting.New(p.Env) }),
+	serve(&settingsv3.ServiceBrandingSettings_ServiceDesc, settingsv3.MountServiceBrandingSettings, func(p *parts) settingsv3.ServiceBrandingSettingsServer { return branding.New(p.Env) }),
+	serve(&settingsv3.ServiceLifetimeSettings_ServiceDesc, settingsv3.MountServiceLifetimeSettings, func(p *parts) settingsv3.ServiceLifetimeSettingsServer { return lifetime.New(p.Env) }),
+	serve(&settingsv3.ServiceMessageTextSettings_ServiceDesc, settingsv3.MountServiceMessageTextSettings, func(p *parts) settingsv3.ServiceMessageTextSettingsServer { return message.NewTexts(p.Env) }),
+	serve(&actionv3.ServiceDeliveries_ServiceDesc, actionv3.MountServiceDeliveries, func(p *parts) actionv3.ServiceDeliveriesServer { return delivery.New(p.Env) }),
+	serve(&domainv3.ServiceDomains_ServiceDesc, domainv3.MountServiceDomains, func(p *parts) domainv3.ServiceDomainsServer { return p.domains }),
+	serve(&eventv3.ServiceEvents_ServiceDesc, eventv3.MountServiceEvents, func(p *parts) eventv3.ServiceEventsServer { return audit.New(p.Env) }),
+	serve(&featurev2.ServiceFeatures_ServiceDesc, featurev2.MountServiceFeatures, func(p *parts) featurev2.ServiceFeaturesServer { return feature.New(p.Env) }),
+	serve(&grantv3.ServiceGrants_ServiceDesc, grantv3.MountServiceGrants, func(p *parts) grantv3.ServiceGrantsServer { return grant.New(p.Env) }),
+	serve(&idpv3.ServiceIdentityProviders_ServiceDesc, idpv3.MountServiceIdentityProviders, func(p *parts) idpv3.ServiceIdentityProvidersServer { return p.IDPs }),
+	serve(&idpv3.ServiceUserIDPLinks_ServiceDesc, idpv3.MountServiceUserIDPLinks, func(p *parts) idpv3.ServiceUserIDPLinksServer { return p.Links }),
+	serve(&instancev3.ServiceInstances_ServiceDesc, instancev3.MountServiceInstances, func(p *parts) instancev3.ServiceInstancesServer { return instance.New(p.Env, p.owners(), p.Roles) }),
+	serve(&languagev3.ServiceLanguageSettings_ServiceDesc, languagev3.MountServiceLanguageSettings, func(p *parts) languagev3.ServiceLanguageSettingsServer { return language.New(p.Env) }),
+	serve(&membershipv3.ServiceMemberships_ServiceDesc, membershipv3.MountServiceMemberships, func(p *parts) membershipv3.ServiceMembershipsServer { return p.memberships }),
+	serve(&messagev3.ServiceMessages_ServiceDesc, messagev3.MountServiceMessages, func(p *parts) messagev3.ServiceMessagesServer { return outbox.New(p.Env) }),
+	serve(&orgv3.ServiceOrganizations_ServiceDesc, orgv3.MountServiceOrganizations, func(p *parts) orgv3.ServiceOrganizationsServer { return p.orgs }),
+	serve(&projectv3.ServiceProjects_ServiceDesc, projectv3.MountServiceProjects, func(p *parts) projectv3.ServiceProjectsServer { return project.New(p.Env, p.memberships) }),
+	serve(&schemav3.ServiceUserSchemas_ServiceDesc, schemav3.MountServiceUserSchemas, func(p *parts) schemav3.ServiceUserSchemasServer { return schema.New(p.Env) }),
+	serve(&sessionv3.ServiceSessions_ServiceDesc, sessionv3.MountServiceSessions, func(p *parts) sessionv3.ServiceSessionsServer { return p.Sessions }),
+	serve(&smsv3.ServiceSMSProviders_ServiceDesc, smsv3.MountServiceSMSProviders, func(p *parts) smsv3.ServiceSMSProvidersServer { return p.SMS }),
+	serve(&smtpv3.ServiceSMTPProviders_ServiceDesc, smtpv3.MountServiceSMTPProviders, func(p *parts) smtpv3.ServiceSMTPProvidersServer { return p.SMTP }),
+	serve(&userv3.ServiceUsers_ServiceDesc, userv3.MountServiceUsers, func(p *parts) userv3.ServiceUsersServer { return p.Users }),
 }
 
 // service is one of them.
 type service struct {
 	description *grpc.ServiceDesc
-	server      any
-	mount       func(*wire.Transports, grpc.UnaryServerInterceptor)
+	make        func(*parts) any
+	mount       func(to *wire.Transports, server any, chain grpc.UnaryServerInterceptor)
 }
 
 // serve ties an implementation to what is generated for its service.
-func serve[S any](description *grpc.ServiceDesc, mount func(*wire.Transports, S, grpc.UnaryServerInterceptor), server S) service {
-	return service{description, server, func(to *wire.Transports, chain grpc.UnaryServerInterceptor) { mount(to, server, chain) }}
+func serve[S any](description *grpc.ServiceDesc, mount func(*wire.Transports, S, grpc.UnaryServerInterceptor), made func(*parts) S) service {
+	return service{
+		description, func(p *parts) any { return made(p) },
+		func(to *wire.Transports, server any, chain grpc.UnaryServerInterceptor) { mount(to, server.(S), chain) },
+	}
 }
 
-// NewServices reads what is common of the contract and makes all services over env. What
-// is served is what conditions can name, what the reference page lists and what
-// reflection shows.
-func NewServices(env resource.Env, roles *policy.Roles, targets *webhook.Caller, sealer secret.Sealer) (*Services, error) {
+// NewServices makes all services.
+func NewServices(c ServicesConfig) (*Services, error) {
 	shared, err := contract()
 	if err != nil {
 		return nil, err
 	}
-	c := common{roles: roles, targets: targets, courier: courier.New(targets.Out, targets.Now), sealer: sealer, operations: shared.operations, rules: shared.rules}
-	return c.over(env), nil
+	factors, users := authenticator.NewFactors(c.Env, c.Sealer), user.New(user.Config{Env: c.Env, MaxHashCost: c.MaxHashCost, Hashes: c.Hashes})
+	carriers := provider.Config{Env: c.Env, Sealer: c.Sealer, Courier: c.Courier, Caller: c.Targets}
+	s := &Services{
+		ServicesConfig: c, common: shared,
+		Sessions: session.New(c.Env, factors, users), Users: users, Apps: app.New(c.Env), IDPs: idp.New(c.Env, c.Sealer), Links: idplink.New(c.Env),
+		SMTP: provider.NewSMTP(carriers), SMS: provider.NewSMS(carriers),
+	}
+	domains := domain.New(c.Env, c.Targets.Out)
+	p := &parts{Services: s, domains: domains, memberships: membership.New(c.Env, c.Roles), factors: factors, orgs: org.New(c.Env, domains)}
+	for _, one := range contracted {
+		s.all = append(s.all, one.make(p))
+	}
+	return s, nil
 }
 
-// contract is what all servers of a process share: what reading the contract came to.
-var contract = sync.OnceValues(func() (common, error) {
-	names := []string{actionv3.ServiceActions_ServiceDesc.ServiceName}
-	var c common
-	nobody := common{roles: &policy.Roles{}, targets: &webhook.Caller{}, sealer: secret.NoKey{}}
-	for _, one := range nobody.others(resource.Env{}).all {
+func (p *parts) owners() instance.Owners {
+	return instance.Owners{Domains: p.domains, Orgs: p.orgs, Users: p.Users, Memberships: p.memberships}
+}
+
+// contract reads what is common.
+var contract = sync.OnceValues(func() (c common, err error) {
+	var names []string
+	for _, one := range contracted {
 		names = append(names, one.description.ServiceName)
 	}
-	var err error
 	if c.operations, err = policy.NewOperations(names...); err != nil {
 		return c, err
 	}
@@ -170,54 +235,9 @@ func Prepare() {
 	rule.Prepare()
 }
 
-// over makes all services over env.
-func (c common) over(env resource.Env) *Services {
-	s := c.others(env)
-	// It knows all of them: executions are about operations.
-	s.all = append(s.all, serve[actionv3.ServiceActionsServer](&actionv3.ServiceActions_ServiceDesc, actionv3.MountServiceActions, action.New(env, c.operations, c.targets, c.sealer)))
-	return s
-}
-
-// others makes the services that know nothing of operations: one line each.
-func (c common) others(env resource.Env) *Services {
-	roles := c.roles
-	domains, memberships, factors := domain.New(env, c.targets.Out), membership.New(env, roles), authenticator.NewFactors(env, c.sealer)
-	orgs, users, apps := org.New(env, domains), user.New(env), app.New(env)
-	sessions, links, idps := session.New(env, factors, users), idplink.New(env), idp.New(env, c.sealer)
-	owners := instance.Owners{Domains: domains, Orgs: orgs, Users: users, Memberships: memberships}
-	carriers := provider.Config{Env: env, Sealer: c.sealer, Courier: c.courier, Caller: c.targets}
-	smtp, sms := provider.NewSMTP(carriers), provider.NewSMS(carriers)
-	return &Services{common: c, Sessions: sessions, Users: users, Apps: apps, IDPs: idps, Links: links, SMTP: smtp, SMS: sms, all: []service{
-		serve[appv3.ServiceAppsServer](&appv3.ServiceApps_ServiceDesc, appv3.MountServiceApps, apps),
-		serve[authenticatorv3.ServiceUserAuthenticatorsServer](&authenticatorv3.ServiceUserAuthenticators_ServiceDesc, authenticatorv3.MountServiceUserAuthenticators, authenticator.New(env, factors)),
-		serve[settingsv3.ServiceApplicationSettingsServer](&settingsv3.ServiceApplicationSettings_ServiceDesc, settingsv3.MountServiceApplicationSettings, appsetting.New(env)),
-		serve[settingsv3.ServiceBrandingSettingsServer](&settingsv3.ServiceBrandingSettings_ServiceDesc, settingsv3.MountServiceBrandingSettings, branding.New(env)),
-		serve[settingsv3.ServiceLifetimeSettingsServer](&settingsv3.ServiceLifetimeSettings_ServiceDesc, settingsv3.MountServiceLifetimeSettings, lifetime.New(env)),
-		serve[settingsv3.ServiceMessageTextSettingsServer](&settingsv3.ServiceMessageTextSettings_ServiceDesc, settingsv3.MountServiceMessageTextSettings, message.NewTexts(env)),
-		serve[actionv3.ServiceDeliveriesServer](&actionv3.ServiceDeliveries_ServiceDesc, actionv3.MountServiceDeliveries, delivery.New(env)),
-		serve[domainv3.ServiceDomainsServer](&domainv3.ServiceDomains_ServiceDesc, domainv3.MountServiceDomains, domains),
-		serve[eventv3.ServiceEventsServer](&eventv3.ServiceEvents_ServiceDesc, eventv3.MountServiceEvents, audit.New(env)),
-		serve[featurev2.ServiceFeaturesServer](&featurev2.ServiceFeatures_ServiceDesc, featurev2.MountServiceFeatures, feature.New(env)),
-		serve[grantv3.ServiceGrantsServer](&grantv3.ServiceGrants_ServiceDesc, grantv3.MountServiceGrants, grant.New(env)),
-		serve[idpv3.ServiceIdentityProvidersServer](&idpv3.ServiceIdentityProviders_ServiceDesc, idpv3.MountServiceIdentityProviders, idps),
-		serve[idpv3.ServiceUserIDPLinksServer](&idpv3.ServiceUserIDPLinks_ServiceDesc, idpv3.MountServiceUserIDPLinks, links),
-		serve[instancev3.ServiceInstancesServer](&instancev3.ServiceInstances_ServiceDesc, instancev3.MountServiceInstances, instance.New(env, owners, roles)),
-		serve[languagev3.ServiceLanguageSettingsServer](&languagev3.ServiceLanguageSettings_ServiceDesc, languagev3.MountServiceLanguageSettings, language.New(env)),
-		serve[membershipv3.ServiceMembershipsServer](&membershipv3.ServiceMemberships_ServiceDesc, membershipv3.MountServiceMemberships, memberships),
-		serve[messagev3.ServiceMessagesServer](&messagev3.ServiceMessages_ServiceDesc, messagev3.MountServiceMessages, outbox.New(env)),
-		serve[orgv3.ServiceOrganizationsServer](&orgv3.ServiceOrganizations_ServiceDesc, orgv3.MountServiceOrganizations, orgs),
-		serve[projectv3.ServiceProjectsServer](&projectv3.ServiceProjects_ServiceDesc, projectv3.MountServiceProjects, project.New(env, memberships)),
-		serve[schemav3.ServiceUserSchemasServer](&schemav3.ServiceUserSchemas_ServiceDesc, schemav3.MountServiceUserSchemas, schema.New(env)),
-		serve[sessionv3.ServiceSessionsServer](&sessionv3.ServiceSessions_ServiceDesc, sessionv3.MountServiceSessions, sessions),
-		serve[smsv3.ServiceSMSProvidersServer](&smsv3.ServiceSMSProviders_ServiceDesc, smsv3.MountServiceSMSProviders, sms),
-		serve[smtpv3.ServiceSMTPProvidersServer](&smtpv3.ServiceSMTPProviders_ServiceDesc, smtpv3.MountServiceSMTPProviders, smtp),
-		serve[userv3.ServiceUsersServer](&userv3.ServiceUsers_ServiceDesc, userv3.MountServiceUsers, users),
-	}}
-}
-
 func (s *Services) mount(to *wire.Transports, chain grpc.UnaryServerInterceptor) {
-	for _, one := range s.all {
-		one.mount(to, chain)
+	for i, one := range contracted {
+		one.mount(to, s.all[i], chain)
 	}
 }
 
@@ -228,7 +248,7 @@ func (s *Services) Call(ctx context.Context, method string, req proto.Message) (
 		return nil, err
 	}
 	name, rpc, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
-	for _, one := range s.all {
+	for n, one := range contracted {
 		if one.description.ServiceName != name {
 			continue
 		}
@@ -236,7 +256,7 @@ func (s *Services) Call(ctx context.Context, method string, req proto.Message) (
 			if one.description.Methods[i].MethodName != rpc {
 				continue
 			}
-			res, err := one.description.Methods[i].Handler(one.server, ctx, func(into any) error {
+			res, err := one.description.Methods[i].Handler(s.all[n], ctx, func(into any) error {
 				proto.Merge(into.(proto.Message), req)
 				return nil
 			}, nil)

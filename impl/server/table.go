@@ -17,6 +17,8 @@ type table struct {
 	paths map[string]*path
 }
 
+func emptyTable() *table { return &table{http.NewServeMux(), map[string]*path{}} }
+
 // ServeHTTP implements http.Handler.
 func (t *table) ServeHTTP(w http.ResponseWriter, r *http.Request) { t.mux.ServeHTTP(w, r) }
 

@@ -18,6 +18,7 @@ import (
 
 	projectv3 "github.com/writ-id/writ/gen/proto/writ/project/v3alpha"
 	"github.com/writ-id/writ/impl/core/outgoing"
+	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/store/pgtest"
 	"github.com/writ-id/writ/impl/core/telemetry"
 	"github.com/writ-id/writ/impl/server"
@@ -212,7 +213,7 @@ func TestATraceparentIsOneOrNone(t *testing.T) {
 	served.End(ctx, "GET", "/", 200, "", 0)
 	off.Login(ctx, "password", true)
 	off.Watch(func(context.Context) (telemetry.Readings, error) { panic("nobody asks") })
-	if at != good || ctx != t.Context() || off.Handler() != nil || off.Statements() != nil || off.Stop(ctx) != nil {
+	if at != good || ctx != t.Context() || off.Handler() != nil || off.Statements(policy.StatementsOf) != nil || off.Stop(ctx) != nil {
 		t.Error("nothing is something")
 	}
 }

@@ -184,7 +184,7 @@ func (m *moved) withEvents(write string) string {
 	if m.has("org_id") {
 		owner = "3, n.org_id"
 	}
-	return fmt.Sprintf("WITH n AS (%s RETURNING t.*) INSERT INTO imported_events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent) SELECT $1, n.sequence, '%s', %s, '%s', $6::jsonb, $5::text, %s, $2, coalesce(current_setting('writ.client_address', true), ''), coalesce(current_setting('writ.traceparent', true), '') FROM n",
+	return fmt.Sprintf("WITH n AS (%s RETURNING t.*) INSERT INTO imported_events (instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent) SELECT $1, n.sequence, '%s', %s, '%s', $6::jsonb, $5::text, %s, $2, $7::text, $8::text FROM n",
 		write, m.event.GetAggregate(), subject, m.event.GetType(), owner)
 }
 
@@ -256,5 +256,5 @@ func (m *moved) unused() string {
 	if m.hasEvent() {
 		return ""
 	}
-	return " AND ($2::timestamptz, $5::text, $6::jsonb) IS NOT NULL"
+	return " AND ($2::timestamptz, $5::text, $6::jsonb, $7::text, $8::text) IS NOT NULL"
 }

@@ -80,7 +80,7 @@ func (s *Service) append(ctx context.Context, tx pgx.Tx, id string, payload even
 	call := policy.CallFrom(ctx)
 	return event.Append(ctx, tx, event.Event{
 		InstanceID: call.Context.InstanceID, ObjectID: id, Payload: payload,
-		Creator: call.Caller.UserID, Owner: call.Context.Owner(), At: now,
+		Owner: call.Context.Owner(), Cause: policy.CauseOf(ctx, now),
 	})
 }
 

@@ -203,8 +203,8 @@ func TestREL035_WhoFollowsMissesNothing(t *testing.T) {
 	}
 	defer func() { _ = slow.Rollback(t.Context()) }()
 	early := event.Event{
-		InstanceID: c.Instance("a"), ObjectID: "early", Payload: &eventv1.TargetRemoved{}, Creator: "test",
-		Owner: &object.Owner{Type: object.OwnerType_OWNER_TYPE_INSTANCE, Id: c.Instance("a")}, At: time.Now().UTC(),
+		InstanceID: c.Instance("a"), ObjectID: "early", Payload: &eventv1.TargetRemoved{}, Cause: event.Cause{Creator: "test", At: time.Now().UTC()},
+		Owner: &object.Owner{Type: object.OwnerType_OWNER_TYPE_INSTANCE, Id: c.Instance("a")},
 	}
 	if _, err := event.Append(t.Context(), slow, early); err != nil {
 		t.Fatal(err)
@@ -249,8 +249,8 @@ func TestREL108_WhoFollowsDoesNotWaitForOthers(t *testing.T) {
 			continue
 		}
 		if _, err := event.Append(t.Context(), open, event.Event{
-			InstanceID: instance, ObjectID: "theirs", Payload: &eventv1.TargetRemoved{}, Creator: "test",
-			Owner: &object.Owner{Type: object.OwnerType_OWNER_TYPE_INSTANCE, Id: instance}, At: time.Now().UTC(),
+			InstanceID: instance, ObjectID: "theirs", Payload: &eventv1.TargetRemoved{}, Cause: event.Cause{Creator: "test", At: time.Now().UTC()},
+			Owner: &object.Owner{Type: object.OwnerType_OWNER_TYPE_INSTANCE, Id: instance},
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -199,7 +199,7 @@ func (s *Service) ReplayDeliveries(ctx context.Context, req *actionv3.ReplayDeli
 		}
 		if _, err := event.Append(ctx, tx, event.Event{
 			InstanceID: call.Context.InstanceID, ObjectID: call.Context.InstanceID, Payload: &eventv1.DeliveriesReplayed{Count: uint64(count)},
-			Creator: call.Caller.UserID, Owner: call.Context.Owner(), At: now,
+			Owner: call.Context.Owner(), Cause: policy.CauseOf(ctx, now),
 		}); err != nil {
 			return err
 		}

@@ -226,8 +226,7 @@ func (s *Service) claim(ctx context.Context, tx pgx.Tx, row *db.Domain) error {
 		now := s.Now()
 		sequence, err := event.Append(ctx, tx, event.Event{
 			InstanceID: row.InstanceID, ObjectID: user.ID, Payload: &eventv1.UserDomainClaimed{Username: temporary},
-			Creator: policy.CallFrom(ctx).Caller.UserID, At: now,
-			Owner: &object.Owner{Type: object.OwnerType_OWNER_TYPE_ORG, Id: user.OrgID},
+			Owner: &object.Owner{Type: object.OwnerType_OWNER_TYPE_ORG, Id: user.OrgID}, Cause: policy.CauseOf(ctx, now),
 		})
 		if err != nil {
 			return err

@@ -135,7 +135,7 @@ func (s *Service) change(ctx context.Context, apply func(flags map[string]bool) 
 		row.ChangeDate = now
 		row.Sequence, err = event.Append(ctx, tx, event.Event{
 			InstanceID: in.InstanceID, ObjectID: in.Owner().GetType().String(), Payload: payload(in, flags, changed),
-			Creator: call.Caller.UserID, Owner: in.Owner(), At: now,
+			Owner: in.Owner(), Cause: policy.CauseOf(ctx, now),
 		})
 		if err != nil {
 			return err

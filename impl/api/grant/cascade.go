@@ -81,7 +81,7 @@ func (s *Service) takeRole(ctx context.Context, tx pgx.Tx, projectID, key string
 // under one project grant.
 func (s *Service) takeFromUsers(ctx context.Context, tx pgx.Tx, projectID string, projectGrantID *string, taken []string, now time.Time) error {
 	call := policy.CallFrom(ctx)
-	if err := event.Deletes(ctx, tx, call.Caller.UserID, now); err != nil {
+	if err := event.Deletes(ctx, tx, policy.CauseOf(ctx, now)); err != nil {
 		return err
 	}
 	err := s.queries.RemoveEmptiedUserGrants(ctx, tx, db.RemoveEmptiedUserGrantsParams{

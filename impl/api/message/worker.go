@@ -25,8 +25,9 @@ type Worker struct {
 	// Keep keeps the text of messages that were sent, with their codes; for
 	// development only.
 	Keep bool
+	// Wake is that of the task; nil where nobody runs it.
+	Wake background.Wake
 
-	wake   func()
 	mu     sync.Mutex
 	flying map[owner]int // messages under way, by instance and by organization
 	n      int
@@ -58,14 +59,11 @@ const (
 
 // Task is to deliver what is due.
 func (w *Worker) Task() background.Task {
-	return background.Task{Name: "delivering messages", Every: pollEvery, Do: func(ctx context.Context) (bool, error) {
+	return background.Task{Name: "delivering messages", Every: pollEvery, Wake: w.Wake, Do: func(ctx context.Context) (bool, error) {
 		n, err := w.Take(ctx)
 		return n == batch, err
 	}}
 }
-
-// Attach says what makes the task run.
-func (w *Worker) Attach(wake func()) { w.wake = wake }
 
 // Wait waits until what is under way is done, or cancelled after a while.
 func (w *Worker) Wait() { w.all.Wait() }
@@ -143,13 +141,13 @@ func (w *Worker) begin(row *db.Message, by int) {
 		}
 	}
 	w.n += by
-	wake := by < 0 && w.hungry && w.wake != nil
+	wake := by < 0 && w.hungry
 	if wake {
 		w.hungry = false
 	}
 	w.mu.Unlock()
 	if wake {
-		w.wake()
+		w.Wake.Now()
 	}
 }
 

@@ -214,7 +214,7 @@ func (s *Service) SetAsInstanceDefault(ctx context.Context, req *orgv3.SetAsInst
 		owner := policy.Context{InstanceID: instanceID}.Owner()
 		sequence, err := event.Append(ctx, tx, event.Event{
 			InstanceID: instanceID, ObjectID: instanceID, Payload: &eventv1.InstanceDefaultOrgSet{OrgId: org.ID},
-			Creator: call.Caller.UserID, Owner: owner, At: now,
+			Owner: owner, Cause: policy.CauseOf(ctx, now),
 		})
 		if err != nil {
 			return err

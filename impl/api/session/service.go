@@ -147,7 +147,7 @@ func (s *Service) createAtOnce(ctx context.Context, made *row, p *proven, in *se
 	p.password.Judged(&params)
 	params.Grow(len(events))
 	for i := range events {
-		e := events[i].Record(ctx)
+		e := events[i].Record()
 		params.Add(db.BeginSessionEntry{EventType: e.EventType, Payload: string(e.Payload), OwnerType: e.OwnerType, OwnerID: e.OwnerID, CreatedAt: e.At})
 		params.ClientAddress, params.Traceparent = e.ClientAddress, e.Traceparent
 	}

@@ -30,7 +30,9 @@ func BenchmarkUsers(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := transfer.New(resource.Env{DB: db, Now: time.Now, NewID: servertest.NewID, Invalidate: func() {}}, secret.NoKey{}, roles, slog.New(slog.DiscardHandler))
+	s, err := transfer.New(transfer.Config{
+		Env: resource.Env{DB: db, Now: time.Now, NewID: servertest.NewID}, Sealer: secret.NoKey{}, Roles: roles, Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		b.Fatal(err)
 	}

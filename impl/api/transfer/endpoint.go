@@ -214,7 +214,7 @@ func (e *Endpoint) load(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	plan := Plan{InstanceID: instanceID, By: by, ImportID: e.NewID(), DryRun: value(req.DryRun), OnConflict: conflicts[value(req.OnConflict)]}
+	plan := Plan{InstanceID: instanceID, By: by, From: policy.OriginOf(r.Context()), ImportID: e.NewID(), DryRun: value(req.DryRun), OnConflict: conflicts[value(req.OnConflict)]}
 	do := func(ctx context.Context, progress Progress) (*transferv1.ImportReport, error) {
 		data := body.data
 		if from != nil {

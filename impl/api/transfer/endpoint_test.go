@@ -289,6 +289,18 @@ func TestAnImportedPasswordSignsIn(t *testing.T) {
 	}
 }
 
+// TestEventsOfAnImportSayWhereItCameFrom looks at those of a new user and of one that is there.
+func TestEventsOfAnImportSayWhereItCameFrom(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	for _, text := range []string{file, strings.Replace(file, `"ada@moved.example"`, `"ida@moved.example"`, 1)} {
+		c.Must("owner", "POST", importPath, `{"on_conflict":"update","data_orgsv1":`+text+`}`)
+	}
+	if got := c.Value("SELECT count(*) || ' by ' || string_agg(DISTINCT creator || ' at ' || client_address, ', ') FROM events WHERE aggregate_id = 'u'"); got != "2 by "+c.Value("SELECT user_id FROM memberships WHERE 'IAM_OWNER' = ANY(roles) LIMIT 1")+" at 127.0.0.1" {
+		t.Errorf("the events of the user are %s", got)
+	}
+}
+
 // TestSEC219_AnIDIsNeverUsedAgain imports what was deleted.
 func TestSEC219_AnIDIsNeverUsedAgain(t *testing.T) {
 	t.Parallel()

@@ -14,8 +14,7 @@ import (
 func TestWhatOtherSystemsExportedIsImported(t *testing.T) {
 	t.Parallel()
 	to := cluster(t)
-	s := service(t, to)
-	s.MaxHashCost = 1000 // Heidi's is of 1300000 rounds
+	s := serviceFor(t, to, 1000) // Heidi's is of 1300000 rounds
 	for _, of := range []struct {
 		format, file  string
 		options       foreign.Options

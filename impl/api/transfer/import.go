@@ -36,7 +36,8 @@ const (
 // Plan is how something is imported.
 type Plan struct {
 	InstanceID string
-	By         string // the user who imports
+	By         string       // the user who imports
+	From       event.Origin // where they asked from
 	ImportID   string
 	DryRun     bool
 	OnConflict OnConflict
@@ -127,9 +128,6 @@ func (in *importing) run(ctx context.Context, from transfer.Source) error {
 	if err := db.New().LongTransaction(ctx, in.tx); err != nil {
 		return err
 	}
-	if err := event.Deletes(ctx, in.tx, in.By, in.Now()); err != nil { // says where the events come from
-		return err
-	}
 	if _, err := in.tx.Exec(ctx, statements.SQL("NoteEvents")); err != nil {
 		return err
 	}
@@ -201,7 +199,7 @@ func (in *importing) domains(ctx context.Context) error {
 	}
 	ctx = policy.As(ctx, policy.Context{InstanceID: in.InstanceID}, in.By, in.Roles)
 	for _, one := range orgs {
-		if err := in.Orgs.In(in.tx).AddDefaultDomain(ctx, in.tx, one); err != nil {
+		if err := in.orgs.In(in.tx).AddDefaultDomain(ctx, in.tx, one); err != nil {
 			return err
 		}
 	}
@@ -375,7 +373,7 @@ func (in *importing) batch(ctx context.Context, kind *transfer.Kind, staged stri
 	if err := in.tx.QueryRow(ctx, statements.SQL("CountWanted", "staged", staged), first, last).Scan(&wanted); err != nil {
 		return err
 	}
-	args := []any{in.InstanceID, in.Now(), first, last, in.By, payload}
+	args := []any{in.InstanceID, in.Now(), first, last, in.By, payload, in.From.ClientAddress, in.From.Traceparent}
 	done, err := in.tx.Exec(ctx, kind.Insert, args...)
 	if err != nil {
 		return err

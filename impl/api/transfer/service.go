@@ -22,19 +22,24 @@ import (
 	"github.com/writ-id/writ/impl/core/spool"
 )
 
-// Service exports and imports. It is safe for concurrent use.
-type Service struct {
+// Config holds what a Service needs.
+type Config struct {
 	resource.Env
 	Sealer secret.Sealer
 	Roles  *policy.Roles
-	Orgs   *org.Service // furnishes organizations that come without a domain
 	Logger *slog.Logger
-	// MaxHashCost is as with user.Service.
+	// MaxHashCost is as with user.Config.
 	MaxHashCost float64
-
-	rules *policy.Validator
-	// Space is where bytes are that move.
+	// Space is where bytes are that move; nil is the folder for temporary files, with the room
+	// that is usual there.
 	Space *spool.Space
+}
+
+// Service exports and imports. It is safe for concurrent use.
+type Service struct {
+	Config
+	orgs  *org.Service // furnishes organizations that come without a domain
+	rules *policy.Validator
 
 	places *fair.Gate // of what runs at once on a node
 	mu     sync.Mutex
@@ -49,13 +54,16 @@ type Service struct {
 // instances: each has a connection and is a CPU's work for it.
 const atOnce = 2
 
-// New returns a Service over env.
-func New(env resource.Env, sealer secret.Sealer, roles *policy.Roles, logger *slog.Logger) (*Service, error) {
+// New returns a Service over c.
+func New(c Config) (*Service, error) {
 	rules, err := policy.NewRules() // each kind's are compiled when an item of it comes first
+	if err == nil && c.Space == nil {
+		c.Space, err = spool.Open("", 0)
+	}
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{Env: env, Sealer: sealer, Roles: roles, Orgs: org.New(env, domain.New(env, nil)), Logger: logger, rules: rules, places: fair.New(atOnce, 1), moving: map[string]bool{}}
+	s := &Service{Config: c, orgs: org.New(c.Env, domain.New(c.Env, nil)), rules: rules, places: fair.New(atOnce, 1), moving: map[string]bool{}}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	return s, nil
 }

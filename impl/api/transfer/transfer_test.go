@@ -63,17 +63,24 @@ instances:
         users: [{username: bob, service: {name: Service}, instance_roles: [IAM_OWNER]}]
 `
 
-func service(t *testing.T, c *servertest.Cluster) *transfer.Service {
+func service(t *testing.T, c *servertest.Cluster) *transfer.Service { return serviceFor(t, c, 0) }
+
+// serviceFor is service for password hashes that cost so much.
+func serviceFor(t *testing.T, c *servertest.Cluster, maxHashCost float64) *transfer.Service {
 	t.Helper()
 	roles, err := policy.NewRoles()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := transfer.New(resource.Env{DB: c.DB, Now: c.Env.Now, NewID: servertest.NewID, Invalidate: func() {}}, c.Env.Sealer, roles, slog.New(slog.DiscardHandler))
+	space, err := spool.Open(t.TempDir(), spool.Default)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Space, err = spool.Open(t.TempDir(), spool.Default); err != nil {
+	s, err := transfer.New(transfer.Config{
+		Env: resource.Env{DB: c.DB, Now: c.Env.Now, NewID: servertest.NewID}, Sealer: c.Env.Sealer, Roles: roles, Logger: slog.New(slog.DiscardHandler),
+		MaxHashCost: maxHashCost, Space: space,
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	return s

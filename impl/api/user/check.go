@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/writ-id/writ/gen/db"
-	"github.com/writ-id/writ/impl/core/secret"
 )
 
 // PasswordAttempts is how many wrong passwords a user may be given, on all roads, in
@@ -66,7 +65,7 @@ func (s *Service) CheckPassword(ctx context.Context, by Attempt, password string
 			return nil, err
 		}
 	}
-	right, rehash, err := secret.Verify(ctx, by.InstanceID, hash, password, by.Hash != "" && by.UserID != "")
+	right, rehash, err := s.Hashes.Verify(ctx, by.InstanceID, hash, password, by.Hash != "" && by.UserID != "")
 	if err != nil { // it was not compared, so it was no failure: overload does not lock users out
 		return nil, err
 	}
@@ -108,7 +107,7 @@ func (r *Right) Improve(ctx context.Context) error {
 	if !r.rehash {
 		return nil
 	}
-	better, err := secret.New(ctx, r.InstanceID, r.password)
+	better, err := r.service.Hashes.New(ctx, r.InstanceID, r.password)
 	if err != nil {
 		return nil //nolint:nilerr // under load another login will do it
 	}

@@ -16,9 +16,9 @@ import (
 
 // In returns the service within a transaction: what it does happens when that commits.
 func (s *Service) In(tx pgx.Tx) *Service {
-	bound := New(s.Env.In(tx))
-	bound.MaxHashCost = s.MaxHashCost
-	return bound
+	c := s.Config
+	c.Env = s.Env.In(tx)
+	return New(c)
 }
 
 // Find reads a user with all that is stored of it.

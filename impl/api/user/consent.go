@@ -62,7 +62,7 @@ func (s *Service) RevokeUserConsent(ctx context.Context, req *userv3.RevokeUserC
 		if err != nil || gone == 0 {
 			return err
 		}
-		payload, from := &eventv1.OIDCSessionRefreshTokenRevoked{Reason: consentTaken}, event.OriginOf(ctx)
+		payload, from := &eventv1.OIDCSessionRefreshTokenRevoked{Reason: consentTaken}, policy.OriginOf(ctx)
 		if _, err := s.queries.RevokeConsented(ctx, tx, db.RevokeConsentedParams{
 			InstanceID: user.InstanceID, UserID: user.ID, AppID: req.GetAppId(), Audience: policy.Audience,
 			EventType: event.Type(payload), Payload: event.JSON(payload), Creator: policy.CallFrom(ctx).Caller.UserID, Now: s.Now(),
@@ -86,7 +86,7 @@ func (s *Service) RevokeUserConsent(ctx context.Context, req *userv3.RevokeUserC
 func (s *Service) told(ctx context.Context, tx pgx.Tx, user *db.UserRow, payload event.Payload) error {
 	in := policy.In(user.InstanceID, deref(user.OrgID))
 	_, err := event.Append(ctx, tx, event.Event{
-		InstanceID: user.InstanceID, ObjectID: user.ID, Payload: payload, Creator: policy.CallFrom(ctx).Caller.UserID, Owner: in.Owner(), At: s.Now(),
+		InstanceID: user.InstanceID, ObjectID: user.ID, Payload: payload, Owner: in.Owner(), Cause: policy.CauseOf(ctx, s.Now()),
 	})
 	return err
 }

@@ -83,7 +83,7 @@ func TestSEC170_ANameThatNobodyHasTakesAsLongAsOneOfOurs(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 	}
-	service := user.New(resource.Env{DB: w.db, Now: func() time.Time { return now }})
+	service := user.New(user.Config{Env: resource.Env{DB: w.db, Now: func() time.Time { return now }}})
 	for name, check := range map[string][2]string{"of nobody": {"", "nobody"}, "of somebody without one": {w.users["owner"].ID, "owner"}} {
 		if right, err := service.CheckPassword(t.Context(), user.Attempt{InstanceID: instance, UserID: check[0], Name: check[1]}, password); right != nil || err != nil {
 			t.Errorf("the password %s is that of somebody else: %v, %v", name, right, err)
@@ -115,7 +115,7 @@ func TestSEC176_ARightPasswordIsJudgedWhenItIsUsed(t *testing.T) {
 	w := newWorld(t)
 	const hash, password = "$1$saltsalt$RnnG5UBrMMkGcFFQvVFXK1", "Correct horse 1"
 	now := time.Now()
-	service := user.New(resource.Env{DB: w.db, Now: func() time.Time { return now }})
+	service := user.New(user.Config{Env: resource.Env{DB: w.db, Now: func() time.Time { return now }}})
 	by := user.Attempt{InstanceID: w.users["ada"].InstanceID, UserID: w.users["ada"].ID, Hash: hash}
 	early, err := service.CheckPassword(t.Context(), by, password)
 	if err != nil || early == nil {

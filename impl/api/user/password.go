@@ -37,7 +37,7 @@ func (s *Service) setPassword(ctx context.Context, user *db.UserRow, password ne
 		if name == resource.Fold(user.Username) || name == resource.Fold(user.LoginName) {
 			return fault.Invalid("PASSWORD_IS_USERNAME", field+".plain", "must not be the username")
 		}
-		made, err := secret.New(ctx, policy.CallFrom(ctx).Context.InstanceID, password.GetPlain())
+		made, err := s.Hashes.New(ctx, policy.CallFrom(ctx).Context.InstanceID, password.GetPlain())
 		if err != nil {
 			return err
 		}

@@ -23,18 +23,25 @@ import (
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/signout"
 )
+
+// Config holds what a Service needs.
+type Config struct {
+	resource.Env
+	// MaxHashCost is how much a hash of a password that is set may cost to verify, as a
+	// multiple of one of ours; 0 is secret.DefaultMaxCost.
+	MaxHashCost float64
+	// Hashes makes those of plain ones.
+	Hashes secret.Hasher
+}
 
 // Service implements the users API. It is safe for concurrent use.
 type Service struct {
 	userv3.UnsafeServiceUsersServer
 
-	resource.Env
-	// MaxHashCost is how much a hash of a password that is set may cost to verify, as a
-	// multiple of one of ours; 0 is secret.DefaultMaxCost.
-	MaxHashCost float64
-
+	Config
 	queries  *db.Queries
 	users    *resource.Table[db.UserRow, storage.Users]
 	metadata *resource.Table[db.UserMetadatum, storage.UserMetadata]
@@ -53,14 +60,14 @@ const (
 	opaque   = object.AccessTokenType_ACCESS_TOKEN_TYPE_BEARER
 )
 
-// New returns a Service over env.
-func New(env resource.Env) *Service {
+// New returns a Service over c.
+func New(c Config) *Service {
 	return &Service{
-		Env: env, queries: db.New(),
-		users:    resource.New(env, storage.Users{}),
-		metadata: resource.New(env, storage.UserMetadata{}),
-		tokens:   resource.New(env, storage.PersonalAccessTokens{}),
-		keys:     resource.New(env, storage.MachineKeys{}),
+		Config: c, queries: db.New(),
+		users:    resource.New(c.Env, storage.Users{}),
+		metadata: resource.New(c.Env, storage.UserMetadata{}),
+		tokens:   resource.New(c.Env, storage.PersonalAccessTokens{}),
+		keys:     resource.New(c.Env, storage.MachineKeys{}),
 	}
 }
 

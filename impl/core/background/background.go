@@ -22,9 +22,26 @@ type Task struct {
 	Every time.Duration
 	// Alone is set for what one node does at a time; the others leave it out.
 	Alone bool
+	// Wake, if not nil, makes it run without delay.
+	Wake Wake
 	// Do does a part, and reports whether there may be more at once. A part is short:
 	// the node ends after it.
 	Do func(context.Context) (more bool, err error)
+}
+
+// Wake makes a task run without delay. It belongs to whoever has the task, and may be used
+// before that is scheduled; a nil Wake wakes nobody.
+type Wake chan struct{}
+
+// NewWake returns a Wake for one task.
+func NewWake() Wake { return make(Wake, 1) }
+
+// Now makes the task run.
+func (w Wake) Now() {
+	select {
+	case w <- struct{}{}:
+	default: // it is about to run anyway
+	}
 }
 
 // Scheduler runs tasks. It is safe for concurrent use once it runs.
@@ -35,15 +52,9 @@ type Scheduler struct {
 	// everything may be due.
 	Moved func() <-chan struct{}
 
-	tasks []*running
+	tasks []*Task
 	// leading lets a node hold one lock at a time, and so one connection for them.
 	leading sync.Mutex
-}
-
-// running is a task with what wakes it.
-type running struct {
-	Task
-	wake chan struct{}
 }
 
 const (
@@ -54,17 +65,8 @@ const (
 	endLimit = 5 * time.Second
 )
 
-// Add adds a task before Run. It returns what makes it run without delay.
-func (s *Scheduler) Add(t Task) (wake func()) {
-	r := &running{t, make(chan struct{}, 1)}
-	s.tasks = append(s.tasks, r)
-	return func() {
-		select {
-		case r.wake <- struct{}{}:
-		default: // it is about to run anyway
-		}
-	}
-}
+// Add adds a task before Run.
+func (s *Scheduler) Add(t Task) { s.tasks = append(s.tasks, &t) }
 
 // Run runs the tasks until ctx ends and the parts under way are done.
 func (s *Scheduler) Run(ctx context.Context) {
@@ -79,7 +81,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 	all.Wait()
 }
 
-func (s *Scheduler) run(ctx, parts context.Context, t *running) {
+func (s *Scheduler) run(ctx, parts context.Context, t *Task) {
 	for failures := 0; ctx.Err() == nil; {
 		var moved <-chan struct{}
 		if s.Moved != nil { // before the part reads the clock
@@ -101,7 +103,7 @@ func (s *Scheduler) run(ctx, parts context.Context, t *running) {
 		timer := time.NewTimer(pause(t.Every, failures))
 		select {
 		case <-timer.C:
-		case <-t.wake:
+		case <-t.Wake:
 		case <-moved:
 		case <-ctx.Done():
 		}
@@ -110,7 +112,7 @@ func (s *Scheduler) run(ctx, parts context.Context, t *running) {
 }
 
 // part does a part of a task.
-func (s *Scheduler) part(ctx context.Context, t *running) (more bool, err error) {
+func (s *Scheduler) part(ctx context.Context, t *Task) (more bool, err error) {
 	if !t.Alone {
 		return t.Do(ctx)
 	}

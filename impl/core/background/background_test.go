@@ -133,12 +133,13 @@ func TestAWakeAndAMovedClockEndThePause(t *testing.T) {
 		var runs, others atomic.Int32
 		s := quiet()
 		s.Moved = func() <-chan struct{} { return *moves.Load() }
-		wake := s.Add(Task{Name: "it", Every: time.Hour, Do: func(context.Context) (bool, error) { runs.Add(1); return false, nil }})
+		wake := NewWake()
+		s.Add(Task{Name: "it", Every: time.Hour, Wake: wake, Do: func(context.Context) (bool, error) { runs.Add(1); return false, nil }})
 		s.Add(Task{Name: "another", Every: time.Hour, Do: func(context.Context) (bool, error) { others.Add(1); return false, nil }})
 		end := start(s)
 		synctest.Wait()
-		wake()
-		wake()
+		wake.Now()
+		wake.Now()
 		synctest.Wait()
 		if n := runs.Swap(0); n < 2 || n > 3 || others.Load() != 1 {
 			t.Errorf("woken it ran %d times and the other one %d times", n, others.Load())

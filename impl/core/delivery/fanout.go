@@ -30,8 +30,9 @@ type Fanout struct {
 	Logger *slog.Logger
 	// Fresh returns the executions of a tenant with all that was committed before.
 	Fresh func(ctx context.Context, instanceID string) (*execution.Table, error)
+	// Wake is that of the task; nil where nobody runs it.
+	Wake background.Wake
 
-	wake  func()
 	heard atomic.Bool // whether anybody hears events, as far as this node knows
 	last  time.Time   // when the last pass began
 	held  int         // how often in a row running transactions kept events back
@@ -61,17 +62,14 @@ const (
 
 // Task is to make deliveries of what happened.
 func (f *Fanout) Task() background.Task {
-	return background.Task{Name: "fanning out events", Every: pollEvery, Do: f.Pass}
+	return background.Task{Name: "fanning out events", Every: pollEvery, Wake: f.Wake, Do: f.Pass}
 }
 
-// Attach makes f hear of the commits of this node: wake makes its task run. While nobody
-// hears events no commit makes it run.
-func (f *Fanout) Attach(wake func()) {
-	f.wake = wake
-	f.DB.Changed = func() {
-		if f.heard.Load() {
-			wake()
-		}
+// Committed hears of the commits of this node. While nobody hears events they do not make
+// the task run.
+func (f *Fanout) Committed() {
+	if f.heard.Load() {
+		f.Wake.Now()
 	}
 }
 
@@ -103,12 +101,12 @@ func (f *Fanout) Pass(ctx context.Context) (more bool, err error) {
 	f.heard.Store(made.heard)
 	if !made.held {
 		f.held = 0
-	} else if f.wake != nil {
+	} else {
 		pause := min(firstHeld<<min(f.held, 10), longestHeld)
 		if made.soon {
 			pause = firstHeld
 		}
-		time.AfterFunc(pause, f.wake)
+		time.AfterFunc(pause, f.Wake.Now)
 	}
 	if made.held {
 		f.held++

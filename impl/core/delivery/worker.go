@@ -28,7 +28,6 @@ type Worker struct {
 	results chan *result
 	// followed is what ended and has others behind it.
 	followed *followed
-	wake     func()
 	work     context.Context // ends when nothing is noted any more
 	stop     context.CancelFunc
 
@@ -54,6 +53,8 @@ type Config struct {
 	// Lease is how long the queues of a node that died wait for another one; 0 is
 	// DefaultLease.
 	Lease time.Duration
+	// Wake is that of the task; nil where nobody runs it.
+	Wake background.Wake
 	// Telemetry hears of attempts; nil is nobody.
 	Telemetry *telemetry.Telemetry
 }
@@ -90,11 +91,8 @@ func NewWorker(c Config) *Worker {
 
 // Task is to take the queues that are due. Only its deliveries need Run.
 func (w *Worker) Task() background.Task {
-	return background.Task{Name: "delivering events", Every: pollEvery, Do: w.Take}
+	return background.Task{Name: "delivering events", Every: pollEvery, Wake: w.Wake, Do: w.Take}
 }
-
-// Attach says what makes the task run.
-func (w *Worker) Attach(wake func()) { w.wake = wake }
 
 // Run notes what came of calls, and keeps the queues that the node has, until ctx ends and
 // they are given back.
@@ -175,14 +173,14 @@ func (w *Worker) ended(p *pump) {
 		delete(w.pumps, p.key)
 	}
 	w.freed++
-	wake := w.hungry && w.wake != nil && (w.freed >= takeLimit/2 || len(w.pumps) == 0)
+	wake := w.hungry && (w.freed >= takeLimit/2 || len(w.pumps) == 0)
 	if wake {
 		w.hungry = false
 	}
 	w.mu.Unlock()
 	close(p.ended)
 	if wake {
-		w.wake()
+		w.Wake.Now()
 	}
 }
 

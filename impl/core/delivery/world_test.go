@@ -106,7 +106,7 @@ func (w *world) execution(instanceID, condition string, targets ...string) {
 
 func (w *world) append(tx db.DBTX, instanceID, objectID string, payload event.Payload) {
 	if _, err := event.Append(w.Context(), tx, event.Event{
-		InstanceID: instanceID, ObjectID: objectID, Payload: payload, Creator: "test", At: w.now(),
+		InstanceID: instanceID, ObjectID: objectID, Payload: payload, Cause: event.Cause{Creator: "test", At: w.now()},
 		Owner: &object.Owner{Type: object.OwnerType_OWNER_TYPE_INSTANCE, Id: instanceID},
 	}); err != nil {
 		w.Error(err)

@@ -26,12 +26,8 @@ type Event struct {
 	InstanceID string // "" for the system
 	ObjectID   string
 	Payload    Payload
-	Creator    string // the user who caused it; "system" for the seed
 	Owner      *object.Owner
-	At         time.Time
-	// Origin is where the request came from; that of the context where it is written in
-	// that, which is set by those who write it later.
-	Origin
+	Cause
 }
 
 // Type returns the name of the payload's event.
@@ -45,7 +41,7 @@ func JSON(payload Payload) json.RawMessage { return payload.AppendJSON(nil) }
 
 // Append appends e within tx and returns its sequence.
 func Append(ctx context.Context, tx db.DBTX, e Event) (int64, error) {
-	kind, from := kindOf(e.Payload), OriginOf(ctx)
+	kind := kindOf(e.Payload)
 	sequence, err := db.New().AppendEvent(ctx, tx, db.AppendEventParams{
 		InstanceID:    e.InstanceID,
 		AggregateType: kind.aggregate,
@@ -56,8 +52,8 @@ func Append(ctx context.Context, tx db.DBTX, e Event) (int64, error) {
 		OwnerType:     int16(e.Owner.GetType()),
 		OwnerID:       e.Owner.GetId(),
 		Now:           e.At,
-		ClientAddress: from.ClientAddress,
-		Traceparent:   from.Traceparent,
+		ClientAddress: e.ClientAddress,
+		Traceparent:   e.Traceparent,
 	})
 	if err != nil {
 		return 0, fmt.Errorf("append %s: %w", kind.eventType, err)
@@ -83,12 +79,11 @@ func AppendAll(ctx context.Context, tx db.DBTX, events []Event) error {
 	return nil
 }
 
-// Deletes says who deletes rows in tx, when and from where, for the events that triggers
-// append of what goes along (sql/migrations/*_removals.sql).
-func Deletes(ctx context.Context, tx db.DBTX, actor string, at time.Time) error {
-	from := OriginOf(ctx)
+// Deletes says why rows are deleted in tx, for the events that triggers append of what goes
+// along (sql/migrations/*_removals.sql), which take no argument.
+func Deletes(ctx context.Context, tx db.DBTX, why Cause) error {
 	return db.New().SetActor(ctx, tx, db.SetActorParams{
-		Actor: actor, Now: at.Format(time.RFC3339Nano), ClientAddress: from.ClientAddress, Traceparent: from.Traceparent,
+		Actor: why.Creator, Now: why.At.Format(time.RFC3339Nano), ClientAddress: why.ClientAddress, Traceparent: why.Traceparent,
 	})
 }
 
@@ -97,21 +92,17 @@ func Deletes(ctx context.Context, tx db.DBTX, actor string, at time.Time) error 
 type Record struct {
 	InstanceID, AggregateType, AggregateID, EventType string
 
-	Payload json.RawMessage
-	Creator string
-
+	Payload   json.RawMessage
 	OwnerType int16
 	OwnerID   string
-	At        time.Time
-	Origin
+	Cause
 }
 
-// Record returns e as it is stored by a request.
-func (e *Event) Record(ctx context.Context) Record {
+// Record returns e as it is stored.
+func (e *Event) Record() Record {
 	kind := kindOf(e.Payload)
 	return Record{
-		e.InstanceID, kind.aggregate, e.ObjectID, kind.eventType, JSON(e.Payload),
-		e.Creator, int16(e.Owner.GetType()), e.Owner.GetId(), e.At, OriginOf(ctx),
+		e.InstanceID, kind.aggregate, e.ObjectID, kind.eventType, JSON(e.Payload), int16(e.Owner.GetType()), e.Owner.GetId(), e.Cause,
 	}
 }
 

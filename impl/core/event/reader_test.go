@@ -153,8 +153,8 @@ func TestREL035_OrderBySequenceAloneWouldLoseEvents(t *testing.T) {
 
 func anEvent(id string) event.Event {
 	return event.Event{
-		InstanceID: "instance", ObjectID: id, Payload: &eventv1.TargetRemoved{}, Creator: "test",
-		Owner: &object.Owner{Type: object.OwnerType_OWNER_TYPE_INSTANCE, Id: "instance"}, At: time.Now().UTC(),
+		InstanceID: "instance", ObjectID: id, Payload: &eventv1.TargetRemoved{}, Cause: event.Cause{Creator: "test", At: time.Now().UTC()},
+		Owner: &object.Owner{Type: object.OwnerType_OWNER_TYPE_INSTANCE, Id: "instance"},
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 // Config holds what an Engine needs; every field is required.
 type Config struct {
 	DB         *store.DB
+	Memory     *cache.Memory
 	Operations *policy.Operations
 	Sealer     secret.Sealer
 	Caller     *webhook.Caller
@@ -58,7 +59,9 @@ const MaxFunctionAnswer = 1 << 20
 
 // New returns an Engine over c.
 func New(c Config) *Engine {
-	return &Engine{Config: c, tables: cache.New[string, *Table](func(id string) string { return id }), gate: fair.New(maxCalls, maxWaiting)}
+	e := &Engine{Config: c, tables: cache.New[string, *Table](func(id string) string { return id }), gate: fair.New(maxCalls, maxWaiting)}
+	c.Memory.Holds(e.tables.Drop)
+	return e
 }
 
 // Find implements policy.Executions.
@@ -75,7 +78,7 @@ func (e *Engine) Skipped(ctx context.Context, call *policy.Call) error {
 	method := call.Operation.Method
 	_, err := event.Append(ctx, e.DB.Pool, event.Event{
 		InstanceID: call.Context.InstanceID, ObjectID: "request." + method, Payload: &eventv1.ExecutionsSkipped{Method: method},
-		Creator: call.Caller.UserID, Owner: policy.Context{InstanceID: call.Context.InstanceID}.Owner(), At: e.Now(),
+		Owner: policy.Context{InstanceID: call.Context.InstanceID}.Owner(), Cause: policy.CauseOf(ctx, e.Now()),
 	})
 	return err
 }

@@ -65,9 +65,6 @@ func (e *Engine) Of(ctx context.Context, instanceID string) (*Table, error) {
 	return e.tables.Get(ctx, instanceID, func(ctx context.Context) (*Table, error) { return e.Fresh(ctx, instanceID) })
 }
 
-// Drop forgets what is remembered.
-func (e *Engine) Drop() { e.tables.Drop() }
-
 // Fresh returns the table of a tenant with all that was committed before. It reads the
 // executions if they are others than they were.
 func (e *Engine) Fresh(ctx context.Context, instanceID string) (*Table, error) {

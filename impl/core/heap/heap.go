@@ -36,10 +36,10 @@ const (
 	worthwhile = 16 << 20
 )
 
-// Bound sets the rule for this process. GOGC, if set, decides instead, and GOMEMLIMIT of what
-// it holds.
+// Bound sets the rule for this process, once. GOGC, if set, decides instead, and GOMEMLIMIT of
+// what it holds.
 func Bound() {
-	if os.Getenv("GOGC") == "" && bounded.CompareAndSwap(false, true) {
+	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
 		k := keeper{limits: os.Getenv("GOMEMLIMIT") == ""}
 		k.limit(0)
@@ -48,8 +48,6 @@ func Bound() {
 		k.await()
 	}
 }
-
-var bounded atomic.Bool
 
 type keeper struct {
 	limits  bool // whether what the process holds is limited by this package

@@ -30,12 +30,12 @@ import (
 	"github.com/writ-id/writ/impl/core/fair"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/store"
-	"github.com/writ-id/writ/impl/core/telemetry"
 )
 
 // Config holds what the chain needs; every field is required.
 type Config struct {
 	DB         *store.DB
+	Memory     *cache.Memory
 	Instances  *Instances
 	Features   *Features
 	Operations *Operations
@@ -71,17 +71,16 @@ const (
 // New returns the chain over c.
 func New(c Config) *Chain {
 	c.Limits = c.Limits.OrDefault()
-	return &Chain{
+	chain := &Chain{
 		Config: c,
 		// One instance may run as many as there are connections.
 		gate:    fair.New(c.MaxRunning*4/3, maxWaiting),
 		public:  fair.New(c.MaxRunning*publicShare, maxWaiting),
 		callers: cache.New[tokenKey, *Caller](func(k tokenKey) string { return k.instanceID + "\x00" + k.host + string(k.hash[:]) }).By(c.Now),
 	}
+	c.Memory.Holds(chain.callers.Drop)
+	return chain
 }
-
-// Drop forgets what is remembered of callers.
-func (c *Chain) Drop() { c.callers.Drop() }
 
 // Call is what the chain found out about a call.
 type Call struct {
@@ -154,28 +153,31 @@ func (r *Request) Status(op *Operation) int {
 
 type requestKey struct{}
 
-// requestContext answers with the request, and with where its events come from.
-type requestContext struct {
-	context.Context
-	request *Request
-}
-
-// Value implements context.Context.
-func (c *requestContext) Value(key any) any {
-	switch key.(type) {
-	case requestKey:
-		return c.request
-	case telemetry.StatementsKey:
-		return &c.request.Statements
-	case event.OriginKey:
-		return event.Origin{ClientAddress: c.request.ClientAddress, Traceparent: c.request.Traceparent}
-	}
-	return c.Context.Value(key)
-}
-
 // WithRequest returns a context that carries r to the chain.
 func WithRequest(ctx context.Context, r *Request) context.Context {
-	return &requestContext{ctx, r}
+	return context.WithValue(ctx, requestKey{}, r)
+}
+
+// StatementsOf returns what counts the database statements of the request of a context; nil
+// when there is none.
+func StatementsOf(ctx context.Context) *atomic.Int32 {
+	if r, ok := ctx.Value(requestKey{}).(*Request); ok {
+		return &r.Statements
+	}
+	return nil
+}
+
+// OriginOf returns where the request of a context came from: nowhere when there is none.
+func OriginOf(ctx context.Context) event.Origin {
+	if r, ok := ctx.Value(requestKey{}).(*Request); ok {
+		return event.Origin{ClientAddress: r.ClientAddress, Traceparent: r.Traceparent}
+	}
+	return event.Origin{}
+}
+
+// CauseOf returns why what the call of a context does at a time happens.
+func CauseOf(ctx context.Context, at time.Time) event.Cause {
+	return event.Cause{Creator: CallFrom(ctx).Caller.UserID, At: at, Origin: OriginOf(ctx)}
 }
 
 // LogID is the ID of the request as every line of the log calls it, whichever wrote it.

@@ -20,12 +20,11 @@ type Features struct {
 }
 
 // NewFeatures returns the features of a database.
-func NewFeatures(db *store.DB) *Features {
-	return &Features{db: db}
+func NewFeatures(db *store.DB, memory *cache.Memory) *Features {
+	f := &Features{db: db}
+	memory.Holds(f.known.Drop)
+	return f
 }
-
-// Drop forgets what is remembered.
-func (f *Features) Drop() { f.known.Drop() }
 
 // Enabled is nil when a feature is on for an instance.
 func (f *Features) Enabled(ctx context.Context, feature policyv1.Feature, instance *Instance) error {

@@ -41,12 +41,11 @@ type Instances struct {
 }
 
 // NewInstances returns the tenants of a database.
-func NewInstances(db *store.DB, now func() time.Time, logger *slog.Logger) *Instances {
-	return &Instances{db: db, now: now, logger: logger}
+func NewInstances(db *store.DB, memory *cache.Memory, now func() time.Time, logger *slog.Logger) *Instances {
+	i := &Instances{db: db, now: now, logger: logger}
+	memory.Holds(i.known.Drop)
+	return i
 }
-
-// Drop forgets what is remembered.
-func (i *Instances) Drop() { i.known.Drop() }
 
 // last returns the ID of the tenant of a host as far as it was asked for before.
 func (i *Instances) last(host string) string {

@@ -33,9 +33,7 @@ func (t *Table[R, M]) Edit(row *R) *Draft[R, M] { return &Draft[R, M]{Row: row, 
 
 func (d *Draft[R, M]) step(ctx context.Context, payload event.Payload, old *R) {
 	d.err = errors.Join(d.err, d.table.model.Record(payload, old, d.Row))
-	made := d.table.event(ctx, d.Row, payload)
-	made.Origin = event.OriginOf(ctx)
-	d.steps = append(d.steps, made)
+	d.steps = append(d.steps, d.table.event(ctx, d.Row, payload))
 }
 
 // Steps returns the events of a draft that is stored by a statement of its own.

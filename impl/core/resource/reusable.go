@@ -277,7 +277,7 @@ func (t *Reusable[R, M]) say(ctx context.Context, tx pgx.Tx, row *R, in policy.C
 	head, now := t.table.model.Head(row), t.table.Now()
 	sequence, err := event.Append(ctx, tx, event.Event{
 		InstanceID: in.InstanceID, ObjectID: head.ID, Payload: t.said(word),
-		Creator: policy.CallFrom(ctx).Caller.UserID, Owner: in.Owner(), At: now,
+		Owner: in.Owner(), Cause: policy.CauseOf(ctx, now),
 	})
 	if err != nil {
 		return nil, err

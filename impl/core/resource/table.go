@@ -9,6 +9,7 @@ import (
 
 	"github.com/writ-id/writ/gen/db"
 	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	"github.com/writ-id/writ/impl/core/cache"
 	"github.com/writ-id/writ/impl/core/event"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
@@ -16,13 +17,13 @@ import (
 	"github.com/writ-id/writ/impl/core/telemetry"
 )
 
-// Env is what every service of resources needs; every field up to Invalidate is required.
+// Env is what every service of resources needs; the first three are required.
 type Env struct {
-	DB         *store.DB
-	Now        func() time.Time
-	NewID      func() string
-	Telemetry  *telemetry.Telemetry // nil where nobody measures
-	Invalidate func()               // drops what package policy remembers, on this node
+	DB        *store.DB
+	Now       func() time.Time
+	NewID     func() string
+	Telemetry *telemetry.Telemetry // nil where nobody measures
+	Memory    *cache.Memory        // what the node remembers
 	// Inbox is set where messages are read from where they are queued, as in development:
 	// then they need no provider.
 	Inbox bool
@@ -33,6 +34,9 @@ type Env struct {
 	// addresses in messages; nil where none are made.
 	Origin func(domain string) string
 }
+
+// Invalidate drops what this node remembers; others hear of it by notification.
+func (e *Env) Invalidate() { e.Memory.Forget() }
 
 // OriginOf returns the origin at a domain of an instance, "" when it is not known.
 func (e *Env) OriginOf(domain string) string {
@@ -157,7 +161,7 @@ func (t *Table[R, M]) event(ctx context.Context, row *R, payload event.Payload) 
 	head := t.model.Head(row)
 	return event.Event{
 		InstanceID: head.Place.InstanceID, ObjectID: head.Subject, Payload: payload,
-		Creator: policy.CallFrom(ctx).Caller.UserID, Owner: head.Owner(), At: head.ChangeDate,
+		Owner: head.Owner(), Cause: policy.CauseOf(ctx, head.ChangeDate),
 	}
 }
 
@@ -197,7 +201,7 @@ func (t *Table[R, M]) CreateIn(ctx context.Context, conn db.DBTX, row *R, payloa
 
 func (t *Table[R, M]) insert(ctx context.Context, conn db.DBTX, row *R, payload event.Payload) error {
 	e := t.event(ctx, row, payload)
-	err := t.model.Insert(ctx, conn, row, e.Record(ctx))
+	err := t.model.Insert(ctx, conn, row, e.Record())
 	if err == nil && t.model.Facts().RememberedNew {
 		err = db.New().NotifyChange(ctx, conn)
 	}
@@ -244,7 +248,7 @@ func (t *Table[R, M]) Save(ctx context.Context, tx pgx.Tx, old, row *R, payload 
 
 func (t *Table[R, M]) update(ctx context.Context, tx pgx.Tx, row *R, payload event.Payload) error {
 	e := t.event(ctx, row, payload)
-	err := t.model.Update(ctx, tx, row, e.Record(ctx))
+	err := t.model.Update(ctx, tx, row, e.Record())
 	if err == nil && t.model.Facts().Remembered {
 		err = db.New().NotifyChange(ctx, tx)
 	}
@@ -286,10 +290,10 @@ func (t *Table[R, M]) deleteRow(ctx context.Context, tx pgx.Tx, key Key, row *R,
 		return nil, err
 	}
 	e := t.event(ctx, row, payload)
-	if err := event.Deletes(ctx, tx, e.Creator, e.At); err != nil {
+	if err := event.Deletes(ctx, tx, e.Cause); err != nil {
 		return nil, err
 	}
-	sequence, err := t.model.Delete(ctx, tx, key, e.Record(ctx))
+	sequence, err := t.model.Delete(ctx, tx, key, e.Record())
 	if err == nil && t.model.Facts().Remembered {
 		err = db.New().NotifyChange(ctx, tx)
 	}

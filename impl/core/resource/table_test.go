@@ -18,6 +18,7 @@ import (
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	projectv3 "github.com/writ-id/writ/gen/proto/writ/project/v3alpha"
 	"github.com/writ-id/writ/gen/storage"
+	"github.com/writ-id/writ/impl/core/cache"
 	"github.com/writ-id/writ/impl/core/event"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
@@ -42,8 +43,10 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	ids := 0
+	memory := &cache.Memory{}
+	memory.Holds(func() { w.invalidated++ })
 	w.env = resource.Env{
-		DB: pgtest.Open(t, 8), Now: func() time.Time { return w.now }, Invalidate: func() { w.invalidated++ },
+		DB: pgtest.Open(t, 8), Now: func() time.Time { return w.now }, Memory: memory,
 		NewID: func() string { ids++; return "id" + strconv.Itoa(ids) },
 	}
 	w.projects, w.roles = resource.New(w.env, storage.Projects{}), resource.New(w.env, storage.ProjectRoles{})
@@ -222,7 +225,9 @@ func TestDeleteLeavesAnEventOfAllThatGoes(t *testing.T) {
 			t.Errorf("the events of %s are %q", id, got)
 		}
 	}
-	err = w.env.DB.InTx(w.in("one"), func(tx pgx.Tx) error { return w.projects.Unused(w.in("one"), tx, "id1", event.Aggregate(&eventv1.ProjectRemoved{})) })
+	err = w.env.DB.InTx(w.in("one"), func(tx pgx.Tx) error {
+		return w.projects.Unused(w.in("one"), tx, "id1", event.Aggregate(&eventv1.ProjectRemoved{}))
+	})
 	w.refused(err, fault.AlreadyExists, "PROJECT_ID_TAKEN", "project.id") // SEC-219
 }
 

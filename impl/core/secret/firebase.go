@@ -32,7 +32,7 @@ func firebaseHash(parts []string) *Hash {
 	}
 	n, r := 1<<p[1], p[2]
 	salt = append(salt, separator...)
-	return &Hash{key: key, NeedsRehash: true, sample: "scrypt", work: float64(n*r) / sampleScrypt, derive: func(password []byte) []byte {
+	return &Hash{key: key, sample: "scrypt", work: float64(n*r) / sampleScrypt, derive: func(password []byte) []byte {
 		made, _ := scrypt.Key(password, salt, n, r, 1, keyBytes) // its errors are those bounds
 		block, _ := aes.NewCipher(made)                          // and its of another length
 		sealed := make([]byte, len(signer))

@@ -23,14 +23,13 @@ import (
 // A Hash is a password hash that was read: its scheme is known and what it costs
 // to compute is within bounds.
 type Hash struct {
-	// NeedsRehash is set when the hash is weaker than a new one: it is replaced
-	// when the password is known next.
-	NeedsRehash bool
-	sample      string  // of the scheme: what samples has
-	work        float64 // as many times its work
-	key         []byte
-	derive      func(password []byte) []byte // nil when compare is set
-	compare     func(password []byte) bool
+	own            bool    // it has the scheme of ours, and its salt and key are as long
+	memory, passes uint32  // of one of ours
+	sample         string  // of the scheme: what samples has
+	work           float64 // as many times its work
+	key            []byte
+	derive         func(password []byte) []byte // nil when compare is set
+	compare        func(password []byte) bool
 }
 
 // MaxPasswordBytes bounds the work that hashing the password alone makes. 1000
@@ -117,14 +116,13 @@ func argon(scheme string, parts []string) *Hash {
 	if threads < 1 || threads > maxThreads || memory < 8*threads || memory > maxMemoryKiB || time < 1 || memory*time > maxWorkKiB {
 		return nil
 	}
-	wantMemory, wantTime := parameters()
 	derive := argon2.Key
 	if scheme == "argon2id" {
 		derive = argon2.IDKey
 	}
 	return &Hash{
 		work: float64(memory*time) / (memoryKiB * passes), // of our own
-		key:  key, NeedsRehash: scheme != "argon2id" || memory < int(wantMemory) || time < int(wantTime) || len(salt) < saltBytes || len(key) < keyBytes,
+		key:  key, own: scheme == "argon2id" && len(salt) >= saltBytes && len(key) >= keyBytes, memory: uint32(memory), passes: uint32(time),
 		derive: func(password []byte) []byte {
 			return derive(password, salt, uint32(time), uint32(memory), uint8(threads), uint32(len(key)))
 		},
@@ -140,7 +138,7 @@ func bcryptHash(text string) *Hash {
 		strings.Trim(text[7:], "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") != "" {
 		return nil
 	}
-	return &Hash{NeedsRehash: true, sample: "bcrypt", work: math.Pow(2, float64(cost-sampleBcrypt)), compare: func(password []byte) bool {
+	return &Hash{sample: "bcrypt", work: math.Pow(2, float64(cost-sampleBcrypt)), compare: func(password []byte) bool {
 		return bcrypt.CompareHashAndPassword([]byte(text), password[:min(len(password), 72)]) == nil
 	}}
 }
@@ -158,7 +156,7 @@ func scryptHash(parts []string) *Hash {
 	if memory := n * r / 8; memory > maxMemoryKiB || memory*lanes > maxWorkKiB {
 		return nil
 	}
-	return &Hash{key: key, NeedsRehash: true, sample: "scrypt", work: float64(n*r*lanes) / sampleScrypt, derive: func(password []byte) []byte {
+	return &Hash{key: key, sample: "scrypt", work: float64(n*r*lanes) / sampleScrypt, derive: func(password []byte) []byte {
 		made, _ := scrypt.Key(password, salt, n, r, lanes, len(key)) // its errors are those bounds
 		return made
 	}}
@@ -183,7 +181,7 @@ func pbkdf2Hash(scheme string, parts []string) *Hash {
 	if len(key) > kind().Size() {
 		return nil
 	}
-	return &Hash{key: key, NeedsRehash: true, sample: scheme, work: float64(rounds) / sampleRounds, derive: func(password []byte) []byte {
+	return &Hash{key: key, sample: scheme, work: float64(rounds) / sampleRounds, derive: func(password []byte) []byte {
 		made, _ := pbkdf2.Key(kind, string(password), salt, rounds, len(key)) // fails for impossible lengths only
 		return made
 	}}
@@ -219,7 +217,7 @@ func shacrypt(scheme string, parts []string) *Hash {
 }
 
 func legacy(sample string, work float64, key string, derive func([]byte) []byte) *Hash {
-	return &Hash{key: []byte(key), NeedsRehash: true, sample: sample, work: work, derive: func(password []byte) []byte {
+	return &Hash{key: []byte(key), sample: sample, work: work, derive: func(password []byte) []byte {
 		if len(password) == 0 || len(password) > maxLegacyBytes {
 			return nil
 		}

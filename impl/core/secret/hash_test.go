@@ -37,19 +37,19 @@ func TestSEC278_HashesOfOtherSystemsAreVerifiedAndReplaced(t *testing.T) {
 	}
 	for _, text := range append(known, string(made), strings.Replace(string(made), "$2a$", "$2y$", 1)) {
 		for password, want := range map[string]bool{knownPassword: true, knownPassword + "x": false, "": false, strings.Repeat("x", 5000): false} {
-			matches, rehash, err := secret.Verify(t.Context(), "", text, password, true)
+			matches, rehash, err := full.Verify(t.Context(), "", text, password, true)
 			if err != nil || matches != want || rehash != want {
 				t.Errorf("%s: got %v, %v, %v; want %v", text, matches, rehash, err, want)
 			}
 		}
 	}
-	if matches, rehash, err := secret.Verify(t.Context(), "", secret.HashPassword("a"), "a", true); !matches || rehash || err != nil {
+	if matches, rehash, err := full.Verify(t.Context(), "", full.Hash("a"), "a", true); !matches || rehash || err != nil {
 		t.Errorf("a new hash: got %v, %v, %v", matches, rehash, err)
 	}
-	if matches, rehash, err := secret.Verify(t.Context(), "", secret.HashPassword("a"), "a", false); matches || rehash || err != nil {
+	if matches, rehash, err := full.Verify(t.Context(), "", full.Hash("a"), "a", false); matches || rehash || err != nil {
 		t.Errorf("the hash of somebody else: got %v, %v, %v", matches, rehash, err)
 	}
-	if matches, _, err := secret.Verify(t.Context(), "", "", "", true); matches || err != nil {
+	if matches, _, err := full.Verify(t.Context(), "", "", "", true); matches || err != nil {
 		t.Errorf("no password: got %v, %v", matches, err)
 	}
 }
@@ -61,7 +61,7 @@ func TestSEC278_AHashOfFirebaseIsVerified(t *testing.T) {
 	const hash = "$fbscrypt$v=1,n=14,r=8,p=1,ss=Bw==,sk=jxspr8Ki0RYycVU8zykbdLGjFQ3McFUH0uiiTvC8pVMXAn210wjLNmdZJzxUECKbm0QsEmYUSDzZvpjeJ9WmXA==" +
 		"$42xEC+ixf3L2lw==$lSrfV15cpx95/sZS2W9c9Kp6i/LVgQNDNC/qzrCnh1SAyZvqmZqAjTdn3aoItz+VHjoZilo78198JAdRuid5lQ=="
 	for password, want := range map[string]bool{"user1password": true, "user1passwort": false, "": false} {
-		if matches, rehash, err := secret.Verify(t.Context(), "", hash, password, true); err != nil || matches != want || rehash != want {
+		if matches, rehash, err := full.Verify(t.Context(), "", hash, password, true); err != nil || matches != want || rehash != want {
 			t.Errorf("%q: got %v, %v, %v; want %v", password, matches, rehash, err, want)
 		}
 	}
@@ -136,7 +136,7 @@ func TestSEC278_WhatAHashCostsIsKnownFromItsParameters(t *testing.T) {
 	t.Parallel()
 	const tail = "$MDEyMzQ1Njc4OWFiY2RlZg$WESbwAFrAxbti1iLZGcYAsaqfsGUR0CbZsMH8Kxr8fg"
 	for text, want := range map[string]float64{
-		secret.HashPassword("a"):                        1,
+		full.Hash("a"):                                  1,
 		"$argon2id$v=19$m=262144,t=1,p=1" + tail:        262144. / 2 / 19456,
 		"$argon2id$v=19$m=19456,t=8,p=4" + tail:         4,
 		"$2a$06$" + strings.Repeat("a", 53):             0.5,

@@ -43,29 +43,31 @@ func Work(ctx context.Context, tenant string, do func()) error {
 func Refused() int64 { return work.Refused() }
 
 // New returns the hash of a new password, made within the limit.
-func New(ctx context.Context, tenant, password string) (string, error) {
+func (h Hasher) New(ctx context.Context, tenant, password string) (string, error) {
 	var hash string
-	err := Work(ctx, tenant, func() { hash = HashPassword(password) })
+	err := Work(ctx, tenant, func() { hash = h.Hash(password) })
 	return hash, err
 }
 
 // nothing is what is verified when there is no password anywhere.
-var nothing = sync.OnceValue(func() string { return HashPassword(Random()) })
+var nothing, nothingCheap = sync.OnceValue(func() string { return Hasher{}.Hash(Random()) }), sync.OnceValue(func() string { return Cheap.Hash(Random()) })
 
 // Verify reports, within the limit, whether password made hash, and whether the
 // hash is to be replaced by a new one. For a user without a password, or for no
 // user at all, hash is that of somebody else, or "" when there is none, and nobody
 // says that it matches: that takes as long as a wrong password (SEC-170).
-func Verify(ctx context.Context, tenant, hash, password string, exists bool) (matches, rehash bool, err error) {
+func (h Hasher) Verify(ctx context.Context, tenant, hash, password string, exists bool) (matches, rehash bool, err error) {
 	if hash == "" {
-		hash, exists = nothing(), false
+		if hash, exists = nothing(), false; h.cheap {
+			hash = nothingCheap()
+		}
 	}
-	h, err := ParseHash(hash)
+	stored, err := ParseHash(hash)
 	if err != nil {
 		return false, false, err
 	}
-	if err := Work(ctx, tenant, func() { matches = h.Matches(password) }); err != nil {
+	if err := Work(ctx, tenant, func() { matches = stored.Matches(password) }); err != nil {
 		return false, false, err
 	}
-	return matches && exists, matches && exists && h.NeedsRehash, nil
+	return matches && exists, matches && exists && h.replaces(stored), nil
 }

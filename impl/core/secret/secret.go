@@ -8,7 +8,6 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/argon2"
@@ -58,34 +57,41 @@ const (
 	keyBytes  = 32
 )
 
-// cheap says that new hashes cost as good as nothing.
-var cheap atomic.Bool
+// Hasher makes hashes of new passwords, and verifies those that are stored. The zero Hasher is
+// that of production.
+type Hasher struct{ cheap bool }
 
-// Cheap makes the new hashes of this process so cheap that they protect nobody: 8 KiB, one
-// pass. It is for measurements of all that a log-in costs besides its hash; only `writ dev`
-// can be told to.
-func Cheap() { cheap.Store(true) }
+// Cheap makes hashes so cheap that they protect nobody: 8 KiB, one pass. It is for measurements
+// of all that a log-in costs besides its hash; only `writ dev` can be told to.
+var Cheap = Hasher{cheap: true}
 
 // parameters are those of new hashes.
-func parameters() (memory, time uint32) {
-	if cheap.Load() {
+func (h Hasher) parameters() (memory, time uint32) {
+	if h.cheap {
 		return 8 * lanes, 1
 	}
 	return memoryKiB, passes
 }
 
+// replaces reports whether a hash is weaker than a new one: that takes its place when the
+// password is known next.
+func (h Hasher) replaces(stored *Hash) bool {
+	memory, time := h.parameters()
+	return !stored.own || stored.memory < memory || stored.passes < time
+}
+
 // Quantum is at whose multiples an answer may come that must not tell by its time whether a
 // password was hashed for it: some times what hashing one takes (SEC-170).
-func Quantum() time.Duration {
-	if cheap.Load() {
+func (h Hasher) Quantum() time.Duration {
+	if h.cheap {
 		return time.Millisecond
 	}
 	return 250 * time.Millisecond
 }
 
-// HashPassword returns an argon2id hash as a PHC string.
-func HashPassword(password string) string {
-	memory, time := parameters()
+// Hash returns an argon2id hash as a PHC string.
+func (h Hasher) Hash(password string) string {
+	memory, time := h.parameters()
 	salt := make([]byte, saltBytes)
 	_, _ = rand.Read(salt)
 	key := argon2.IDKey([]byte(password), salt, time, memory, lanes, keyBytes)

@@ -161,7 +161,7 @@ func Set[M proto.Message](ctx context.Context, env *resource.Env, c Change[M]) (
 		row.ChangeDate = now
 		if row.Sequence, err = event.Append(ctx, tx, event.Event{
 			InstanceID: in.InstanceID, ObjectID: in.Owner().GetType().String() + "/" + in.Owner().GetId(), Payload: c.Event(changed, own.Says),
-			Creator: call.Caller.UserID, Owner: in.Owner(), At: now,
+			Owner: in.Owner(), Cause: policy.CauseOf(ctx, now),
 		}); err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func Set[M proto.Message](ctx context.Context, env *resource.Env, c Change[M]) (
 		err = nil
 	case store.Violates(err, "settings_org_fkey"), store.Violates(err, "settings_of_instance_fkey"): // deleted since the context was looked up
 		err = fault.New(fault.NotFound, "CONTEXT_NOT_FOUND", "the context does not exist")
-	case err == nil && env.Invalidate != nil:
+	case err == nil:
 		env.Invalidate()
 	}
 	return resource.SettingDetails(row.Sequence, row.ChangeDate, in.Owner()), err

@@ -256,7 +256,7 @@ func (t *tending) delete(ctx context.Context, id string) error {
 func (t *tending) record(ctx context.Context, id string, payload event.Payload) error {
 	t.changed = true
 	_, err := event.Append(ctx, t.tx, event.Event{
-		InstanceID: t.instanceID, ObjectID: id, Payload: payload, Creator: "system", At: t.now,
+		InstanceID: t.instanceID, ObjectID: id, Payload: payload, Cause: event.Cause{Creator: "system", At: t.now},
 		Owner: &object.Owner{Type: object.OwnerType_OWNER_TYPE_INSTANCE, Id: t.instanceID},
 	})
 	return err

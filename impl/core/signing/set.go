@@ -25,6 +25,7 @@ type Set struct {
 func NewSet(keeper *Keeper) *Set {
 	s := &Set{Keeper: keeper}
 	s.known.By(keeper.Now)
+	keeper.Memory.Holds(s.known.Drop)
 	return s
 }
 
@@ -47,46 +48,8 @@ type verifier struct {
 
 // Get returns the keys of an instance. An instance without any gets its first.
 func (s *Set) Get(ctx context.Context, instanceID string) (*Published, error) {
-	keys, err := s.get(ctx, instanceID)
-	if err != nil || ctx.Value(foreign{}) == nil {
-		return keys, err
-	}
-	other := *keys
-	if other.signer, err = keys.signer.foreign(); err != nil {
-		return nil, err
-	}
-	other.asked = map[Algorithm]*Key{}
-	for algorithm, key := range keys.asked {
-		if other.asked[algorithm], err = key.foreign(); err != nil {
-			return nil, err
-		}
-	}
-	return &other, nil
-}
-
-// foreign makes a key that is in no key set.
-func (k *Key) foreign() (*Key, error) {
-	private, err := generate(k.Algorithm)
-	if err != nil {
-		return nil, err
-	}
-	return newKey(k.ID+"-expired", k.Algorithm, private)
-}
-
-type foreign struct{}
-
-// WithForeignKey has what is signed in a context signed with a key that is in no key set, as
-// one that has left it: for tests of who verifies. Only development calls it.
-func WithForeignKey(ctx context.Context) context.Context {
-	return context.WithValue(ctx, foreign{}, true)
-}
-
-func (s *Set) get(ctx context.Context, instanceID string) (*Published, error) {
 	return s.known.GetOrLast(ctx, instanceID, nil, func(ctx context.Context) (*Published, error) { return s.load(ctx, instanceID) })
 }
-
-// Drop makes the next Get read again.
-func (s *Set) Drop() { s.known.Drop() }
 
 func (s *Set) load(ctx context.Context, instanceID string) (*Published, error) {
 	queries := db.New()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/writ-id/writ/impl/core/cache"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/signing"
@@ -41,11 +42,8 @@ func newWorld(t *testing.T) *world {
 	}
 	for i := range w.nodes {
 		db := pgtest.Connect(t, url, 4)
-		env := resource.Env{DB: db, Now: w.now, NewID: func() string { return uuid.Must(uuid.NewV7()).String() }}
-		set := &signing.Set{}
-		env.Invalidate = set.Drop
-		set.Keeper = &signing.Keeper{Env: env, Sealer: master}
-		w.nodes[i], w.db = set, db
+		env := resource.Env{DB: db, Now: w.now, NewID: func() string { return uuid.Must(uuid.NewV7()).String() }, Memory: &cache.Memory{}}
+		w.nodes[i], w.db = signing.NewSet(&signing.Keeper{Env: env, Sealer: master}), db
 	}
 	if _, err := w.db.Pool.Exec(t.Context(), `INSERT INTO instances (id, name, name_folded, sequence, creation_date, change_date) VALUES ($1, $1, $1, 1, now(), now())`, instance); err != nil {
 		t.Fatal(err)
@@ -74,7 +72,7 @@ func (w *world) tend(r signing.Rotation) {
 		w.Fatal(err)
 	}
 	for _, node := range w.nodes {
-		node.Drop()
+		node.Keeper.Invalidate()
 	}
 }
 
@@ -301,7 +299,7 @@ func TestREL061_AnOutageLeavesTheKeys(t *testing.T) {
 	w.tend(signing.Rotation{})
 	_, id := w.sign(1)
 	w.nodes[1].Keeper.DB.Close()
-	w.nodes[1].Drop()
+	w.nodes[1].Keeper.Invalidate()
 	if _, signs := w.sign(1); signs != id {
 		t.Errorf("got %s, want the key that was known", signs)
 	}

@@ -30,7 +30,7 @@ func Elsewhere(ctx context.Context, tx db.DBTX, now time.Time, instanceID, userI
 	if err := q.DropResetCodes(ctx, tx, db.DropResetCodesParams{InstanceID: instanceID, UserID: userID}); err != nil {
 		return err
 	}
-	if err := event.Deletes(ctx, tx, policy.CallFrom(ctx).Caller.UserID, now); err != nil { // each ends with its event
+	if err := event.Deletes(ctx, tx, policy.CauseOf(ctx, now)); err != nil { // each ends with its event
 		return err
 	}
 	return q.EndSessionsOfUser(ctx, tx, db.EndSessionsOfUserParams{InstanceID: instanceID, UserID: userID, Kept: kept})

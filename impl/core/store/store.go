@@ -43,18 +43,20 @@ type DB struct {
 	Search *pgxpool.Pool
 	// Searches shares its connections among tenants.
 	Searches *fair.Gate
-	// Changed, if not nil, hears that this node committed something, which may have events.
-	// It is set before the DB is used, and returns at once.
-	Changed func()
 
-	tx     pgx.Tx          // of In
-	direct *pgx.ConnConfig // to the database itself, for what a session is needed for
+	commits *commits
+	tx      pgx.Tx          // of In
+	direct  *pgx.ConnConfig // to the database itself, for what a session is needed for
 }
+
+// OnCommit has hear called after each commit of this node, which may have events, until stop
+// is. It returns at once.
+func (db *DB) OnCommit(hear func()) (stop func()) { return db.commits.subscribe(hear) }
 
 // Committed says that something was committed on the pool that InTx did not see.
 func (db *DB) Committed() {
-	if db.Changed != nil && db.tx == nil {
-		db.Changed()
+	if db.tx == nil {
+		db.commits.publish()
 	}
 }
 
@@ -127,7 +129,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		search.Close()
 		return nil, Explain(err)
 	}
-	return &DB{Pool: pool, Search: search, Searches: fair.New(searches, maxSearches), direct: direct}, nil
+	return &DB{Pool: pool, Search: search, Searches: fair.New(searches, maxSearches), commits: &commits{}, direct: direct}, nil
 }
 
 func (c Config) open(ctx context.Context, conns int, params map[string]string) (*pgxpool.Pool, error) {

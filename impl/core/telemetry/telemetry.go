@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -143,16 +142,6 @@ func (t *Telemetry) Delivery(ctx context.Context, outcomeOf string) {
 		return
 	}
 	t.meters.deliveries.Add(ctx, 1, t.meters.of(labels{a: outcomeOf, c: "delivery"}, outcome).add...)
-}
-
-// StatementsKey is what a context of a request is asked for: the *atomic.Int32 that counts
-// its statements.
-type StatementsKey struct{}
-
-func count(ctx context.Context) {
-	if n, ok := ctx.Value(StatementsKey{}).(*atomic.Int32); ok {
-		n.Add(1)
-	}
 }
 
 // Served is a request that is being served. The zero Served is one that nobody watches.

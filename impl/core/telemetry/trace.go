@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/exaring/otelpgx"
@@ -130,24 +131,31 @@ func (t *Telemetry) Call(r *http.Request) (request *http.Request, done func(*htt
 	}
 }
 
-// Statements returns what pgx tells of its statements to, nil when nobody listens. Their
-// spans have the text of the statement, never its values.
-func (t *Telemetry) Statements() pgx.QueryTracer {
+// Statements returns what pgx tells of its statements to, nil when nobody listens. They count
+// for their request: of is asked for its counter, nil for none. Their spans have the text of
+// the statement, never its values.
+func (t *Telemetry) Statements(of func(context.Context) *atomic.Int32) pgx.QueryTracer {
 	switch {
 	case t == nil:
 		return nil
 	case t.tracer == nil:
-		return counting{}
+		return counting(of)
 	}
-	return multitracer.New(counting{}, otelpgx.NewTracer(otelpgx.WithDisableConnectionDetailsInAttributes()))
+	return multitracer.New(counting(of), otelpgx.NewTracer(otelpgx.WithDisableConnectionDetailsInAttributes()))
 }
 
 // counting counts the statements of requests.
-type counting struct{}
+type counting func(context.Context) *atomic.Int32
+
+func (c counting) count(ctx context.Context) {
+	if n := c(ctx); n != nil {
+		n.Add(1)
+	}
+}
 
 // TraceQueryStart implements pgx.QueryTracer.
-func (counting) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	count(ctx)
+func (c counting) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.count(ctx)
 	return ctx
 }
 
@@ -160,8 +168,8 @@ func (counting) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBat
 }
 
 // TraceBatchQuery implements pgx.BatchTracer.
-func (counting) TraceBatchQuery(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchQueryData) {
-	count(ctx)
+func (c counting) TraceBatchQuery(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchQueryData) {
+	c.count(ctx)
 }
 
 // TraceBatchEnd implements pgx.BatchTracer.

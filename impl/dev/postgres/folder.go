@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -32,7 +33,8 @@ type folder struct {
 	lock   *os.File
 	socket string // the folder of the socket, once it is made
 
-	through bool // whether a folder on the way bars its owner
+	through bool        // whether a folder on the way bars its owner
+	copies  atomic.Bool // its file system shares no blocks, so that not each file is tried
 }
 
 func (f *folder) data() string       { return filepath.Join(f.path, "data") }

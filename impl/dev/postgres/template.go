@@ -250,7 +250,8 @@ func copyFile(f *folder, from, to string, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	if !reflink(target, source) {
+	if f.copies.Load() || !reflink(target, source) {
+		f.copies.Store(true)
 		_, err = io.Copy(target, source) // by the kernel, where it can
 	}
 	if err == nil && f.owner != nil {

@@ -23,7 +23,7 @@ type Config struct {
 	resource.Env
 	Roles *policy.Roles
 	// Services returns the services over an Env: that of the transaction.
-	Services func(resource.Env) Services
+	Services func(resource.Env) (Services, error)
 	// DryRun finds out what would change and changes nothing.
 	DryRun bool
 	// Known holds secrets from an earlier run, by path (Applied.Secrets).
@@ -94,7 +94,11 @@ var errDryRun = errors.New("dry run")
 func Apply(ctx context.Context, c Config, file *File) (*Applied, error) {
 	var r *run
 	err := c.DB.InTx(ctx, func(tx pgx.Tx) error {
-		r = newRun(c, c.Services(c.In(tx)), tx)
+		services, err := c.Services(c.In(tx))
+		if err != nil {
+			return err
+		}
+		r = newRun(c, services, tx)
 		if err := r.apply(ctx, file); err != nil {
 			return err
 		}

@@ -14,7 +14,6 @@ import (
 	"slices"
 
 	"github.com/writ-id/writ/gen/oauth"
-	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/oidc/access"
 	"github.com/writ-id/writ/impl/oidc/client"
@@ -23,6 +22,7 @@ import (
 	"github.com/writ-id/writ/impl/oidc/issue"
 	"github.com/writ-id/writ/impl/oidc/ledger"
 	"github.com/writ-id/writ/impl/oidc/login"
+	"github.com/writ-id/writ/impl/oidc/login/flow"
 	"github.com/writ-id/writ/impl/oidc/subject"
 )
 
@@ -108,14 +108,14 @@ func (e *Endpoint) target(ctx context.Context, at endpoint.Site, req *oauth.Auth
 
 // Finish goes on with a request when the pages have authenticated the user. It is
 // the Finish of package login.
-func (e *Endpoint) Finish(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow, session *login.Session) {
-	a := e.resume(w, r, instance, flow)
+func (e *Endpoint) Finish(w http.ResponseWriter, r *http.Request, instance *policy.Instance, f *flow.Flow, session *login.Session) {
+	a := e.resume(w, r, instance, f)
 	if a == nil {
 		return
 	}
 	err := e.read(r.Context(), a)
 	if err == nil {
-		err = e.complete(w, r, a, flow, session)
+		err = e.complete(w, r, a, f, session)
 	}
 	if err != nil {
 		e.fail(w, r, a, err)
@@ -124,18 +124,18 @@ func (e *Endpoint) Finish(w http.ResponseWriter, r *http.Request, instance *poli
 
 // Cancel answers a request whose user does not want to sign in (RFC 6749, section
 // 4.1.2.1). It is the Cancel of package login.
-func (e *Endpoint) Cancel(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow) {
-	if a := e.resume(w, r, instance, flow); a != nil {
+func (e *Endpoint) Cancel(w http.ResponseWriter, r *http.Request, instance *policy.Instance, f *flow.Flow) {
+	if a := e.resume(w, r, instance, f); a != nil {
 		e.fail(w, r, a, endpoint.Refuse(oauth.AccessDenied, "the user canceled the login"))
 	}
 }
 
 // resume returns the request that a flow holds. When it has no client to answer to
 // any more, because the application has changed since, the user is told and it is nil.
-func (e *Endpoint) resume(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow) *authorization {
+func (e *Endpoint) resume(w http.ResponseWriter, r *http.Request, instance *policy.Instance, f *flow.Flow) *authorization {
 	w.Header()["Cache-Control"] = endpoint.NoStore
 	var req oauth.AuthorizationRequest
-	err := form.Query(flow.GetRequest(), &req)
+	err := form.Query(f.Asked().Request, &req)
 	if err == nil {
 		var a *authorization
 		if a, err = e.target(r.Context(), e.At(r.Context(), r.Host, instance), &req, nil); err == nil {

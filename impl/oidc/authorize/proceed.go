@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"github.com/writ-id/writ/gen/oauth"
-	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
 	"github.com/writ-id/writ/impl/oidc/form"
 	"github.com/writ-id/writ/impl/oidc/issue"
 	"github.com/writ-id/writ/impl/oidc/login"
+	"github.com/writ-id/writ/impl/oidc/login/flow"
+	"github.com/writ-id/writ/impl/oidc/login/step"
 	"github.com/writ-id/writ/impl/oidc/scope"
 	"github.com/writ-id/writ/impl/oidc/subject"
 )
@@ -53,37 +54,35 @@ func (e *Endpoint) proceed(w http.ResponseWriter, r *http.Request, a *authorizat
 	case a.asks(PromptNone):
 		return errSignIn
 	}
-	flow := e.flow(a)
-	flow.Fresh, flow.Choose, flow.Create = a.asks(PromptLogin), a.asks(PromptSelect) || len(sessions) > 1, a.asks(PromptCreate)
-	flow.UserId, flow.IdpId = expected, a.scopes.IDP
+	asked, proof, hint := e.asked(a), flow.Proof{Fresh: a.asks(PromptLogin)}, a.req.LoginHint
+	asked.Choose, asked.Create = a.asks(PromptSelect) || len(sessions) > 1, a.asks(PromptCreate)
+	asked.UserID, asked.IDPID = expected, a.scopes.IDP
 	if !since.IsZero() {
-		flow.NotBefore = since.Unix()
+		proof.Since = since.Unix()
 	}
 	// Nobody else can sign in, so their name is there already; but whoever asks for a user
 	// by a claim has only guessed an ID, which is to tell nothing (SEC-170).
-	if hinted != "" && flow.LoginHint == "" {
+	if hinted != "" && hint == "" {
 		found, err := e.Subjects.Read(r.Context(), a.at, subject.About{User: hinted})
 		if err != nil {
 			return err
 		}
 		if found != nil {
-			flow.LoginHint = found.LoginName()
+			hint = found.LoginName()
 		}
 	}
-	e.Pages.Begin(w, r, a.at.Instance, flow)
+	e.Pages.Begin(w, r, a.at.Instance, flow.New(asked, proof, hint, a.at.Now))
 	return nil
 }
 
-// flow is what the pages get of a request.
-func (e *Endpoint) flow(a *authorization) *tokenv1.Flow {
-	return &tokenv1.Flow{
-		StartedAt: a.at.Now.Unix(), Request: encode(a.req), AppName: a.client.Name, LoginHint: a.req.LoginHint, Language: a.req.UiLocales, OrgId: a.scopes.Org,
-	}
+// asked is what the pages get of a request.
+func (e *Endpoint) asked(a *authorization) flow.Asked {
+	return flow.Asked{Request: encode(a.req), AppName: a.client.Name, Language: a.req.UiLocales, OrgID: a.scopes.Org}
 }
 
 // complete answers with what the client asked for, about the user of a session, or asks the
-// user for what the application wants first; flow is nil before there were pages.
-func (e *Endpoint) complete(w http.ResponseWriter, r *http.Request, a *authorization, flow *tokenv1.Flow, session *login.Session) error {
+// user for what the application wants first; f is nil before there were pages.
+func (e *Endpoint) complete(w http.ResponseWriter, r *http.Request, a *authorization, f *flow.Flow, session *login.Session) error {
 	ctx := r.Context()
 	if may, err := e.Clients.Admits(ctx, a.client, session.UserID, session.OrgID); err != nil || !may {
 		return endpoint.OrElse(err, endpoint.Refuse(oauth.AccessDenied, "the user may not use the application"))
@@ -114,10 +113,10 @@ func (e *Endpoint) complete(w http.ResponseWriter, r *http.Request, a *authoriza
 		if a.asks(PromptNone) { // Core, section 3.1.2.6
 			return endpoint.Refuse(oauth.ConsentRequired, "the user has not let the application act for them at the resource API")
 		}
-		if flow == nil {
-			flow = e.flow(a)
+		if f == nil {
+			f = flow.New(e.asked(a), flow.Proof{}, a.req.LoginHint, a.at.Now)
 		}
-		e.Pages.AskConsent(w, r, a.at.Instance, flow, session, asked)
+		e.Pages.AskConsent(w, r, a.at.Instance, f, session, asked)
 		return nil
 	}
 	if a.req.ResponseType == responseCode {
@@ -129,7 +128,7 @@ func (e *Endpoint) complete(w http.ResponseWriter, r *http.Request, a *authoriza
 // asks returns what the user has to be asked before tokens are for the resource API: whether
 // the application, which nobody trusts, may act for them, with which roles. Nobody gets the
 // rights of others by making a client.
-func (e *Endpoint) asks(ctx context.Context, a *authorization, session *login.Session) (*login.Consent, error) {
+func (e *Endpoint) asks(ctx context.Context, a *authorization, session *login.Session) (*step.Consent, error) {
 	if !slices.Contains(a.audience(), scope.Platform) {
 		return nil, nil
 	}
@@ -141,28 +140,28 @@ func (e *Endpoint) asks(ctx context.Context, a *authorization, session *login.Se
 	if err != nil || consent.Given && !consent.Lacks(roles) && !a.asks(promptConsent) {
 		return nil, err
 	}
-	asked := &login.Consent{AppID: a.client.ID, AppName: a.client.Name}
+	asked := &step.Consent{AppID: a.client.ID, AppName: a.client.Name}
 	for _, one := range roles {
-		asked.Roles = append(asked.Roles, login.Handed{Name: one.Name, ID: one.String(), Place: one.Place})
+		asked.Roles = append(asked.Roles, step.Handed{Name: one.Name, ID: one.String(), Place: one.Place})
 	}
 	return asked, nil
 }
 
 // Asks returns what the user of a flow is asked. It is the Asks of package login.
-func (e *Endpoint) Asks(r *http.Request, instance *policy.Instance, flow *tokenv1.Flow, session *login.Session) (*login.Consent, error) {
+func (e *Endpoint) Asks(ctx context.Context, host string, instance *policy.Instance, f *flow.Flow, session *login.Session) (*step.Consent, error) {
 	var req oauth.AuthorizationRequest
-	if err := form.Query(flow.GetRequest(), &req); err != nil {
+	if err := form.Query(f.Asked().Request, &req); err != nil {
 		return nil, err
 	}
-	a, err := e.target(r.Context(), e.At(r.Context(), r.Host, instance), &req, nil)
+	a, err := e.target(ctx, e.At(ctx, host, instance), &req, nil)
 	if err == nil {
-		err = e.read(r.Context(), a)
+		err = e.read(ctx, a)
 	}
 	if err != nil { // the application has changed: Finish tells
 		return nil, nil //nolint:nilerr // see above
 	}
 	a.prompt = []string{promptConsent} // once begun the page is shown
-	return e.asks(r.Context(), a, session)
+	return e.asks(ctx, a, session)
 }
 
 // hinted returns the user that a hint names, if it was issued to the client. What is

@@ -78,15 +78,20 @@ func (c *Client) key(id string, now time.Time) (crypto.PublicKey, error) {
 	return public, err
 }
 
-// Directory finds and authenticates clients. What it remembers of them is a second old
-// at most. It is safe for concurrent use.
-type Directory struct {
+// Config holds what a Directory needs.
+type Config struct {
 	DB *store.DB
 	// TokenEndpointAudience accepts assertions of clients that name the token
 	// endpoint instead of the issuer, as RFC 7523 had it (SEC-054).
 	TokenEndpointAudience bool
-	// System are the users of the installation.
+	// System are the users of the installation, who sign their tokens themselves.
 	System SystemUsers
+}
+
+// Directory finds and authenticates clients. What it remembers of them is a second old
+// at most. It is safe for concurrent use.
+type Directory struct {
+	Config
 
 	queries  *db.Queries
 	lives    *lifetime.Reader
@@ -96,10 +101,10 @@ type Directory struct {
 	projects *cache.Cache[named, []string] // for an organization, of those that were asked for
 }
 
-// NewDirectory returns a Directory over a database.
-func NewDirectory(s *store.DB, tokenEndpointAudience bool) *Directory {
+// NewDirectory returns a Directory over c.
+func NewDirectory(c Config) *Directory {
 	return &Directory{
-		DB: s, TokenEndpointAudience: tokenEndpointAudience, queries: db.New(), lives: lifetime.NewReader(s),
+		Config: c, queries: db.New(), lives: lifetime.NewReader(c.DB),
 		clients:  cache.New[named, *Client](named.String),
 		services: cache.New[named, []db.ServiceClientsRow](named.String),
 		keys:     cache.New[named, *serviceKey](named.String),

@@ -7,7 +7,7 @@ import (
 
 	"github.com/writ-id/writ/gen/oauth"
 	"github.com/writ-id/writ/impl/core/policy"
-	"github.com/writ-id/writ/impl/oidc/login"
+	"github.com/writ-id/writ/impl/oidc/login/page"
 )
 
 // RefuseRequest answers a request that is not looked at.
@@ -30,7 +30,7 @@ func (e *Env) RefuseMethod(w http.ResponseWriter, r *http.Request, allowed strin
 // to be the client's (RFC 6749, section 4.1.2.1).
 func (e *Env) ErrorPage(w http.ResponseWriter, r *http.Request, err error) {
 	refusal := e.RefusalOf(r, err)
-	told := login.Problem{Status: refusal.Status, Code: string(refusal.Code), Description: refusal.Description}
+	told := page.Problem{Status: refusal.Status, Code: string(refusal.Code), Description: refusal.Description}
 	if wrong, ok := errors.AsType[*Unregistered](err); ok && e.Dev {
 		told.Received, told.Registered = wrong.Received, wrong.Registered
 	}

@@ -26,9 +26,14 @@ const CodeLife = 60 * time.Second
 // Issuer makes tokens. It is safe for concurrent use; every field is required.
 type Issuer struct {
 	Box       *token.Box
-	Keys      *signing.Set
+	Keys      Keys
 	NewID     func() string
 	Functions *function.Functions
+}
+
+// Keys are what tokens of an instance are signed with: a signing.Set is.
+type Keys interface {
+	Get(ctx context.Context, instanceID string) (*signing.Published, error)
 }
 
 // Issuance is what tokens are made of.

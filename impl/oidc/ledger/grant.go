@@ -13,6 +13,7 @@ import (
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/api/lifetime"
 	"github.com/writ-id/writ/impl/core/event"
+	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/oidc/client"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
@@ -109,7 +110,7 @@ func (s *Ledger) Grant(ctx context.Context, at endpoint.Site, m *Made) (bool, er
 		r.idleDate = unix(t.GetExpiresAt())
 		r.endsAt = r.idleDate
 	}
-	r.Origin = event.OriginOf(ctx)
+	r.Origin = policy.OriginOf(ctx)
 	if _, err := s.grants.Ask(lasting(ctx), r); err != nil { // then it may be written still
 		return false, err
 	}
@@ -127,7 +128,7 @@ func (s *Ledger) Void(ctx context.Context, at endpoint.Site, code *tokenv1.Code,
 		instanceID:  at.ID, orgID: orgID, revoked: true, idleDate: at.Now, endsAt: at.Now.Add(voidFor),
 		payload: &eventv1.OIDCSessionRefreshTokenRevoked{Reason: reason},
 	}
-	r.Origin = event.OriginOf(ctx)
+	r.Origin = policy.OriginOf(ctx)
 	_, err := s.grants.Ask(lasting(ctx), r)
 	return r.first, err
 }
@@ -199,7 +200,7 @@ type Use struct {
 // One that was made below it meanwhile is found the second time.
 func (s *Ledger) RevokeGrant(ctx context.Context, at endpoint.Site, id, appID, reason string) error {
 	payload := &eventv1.OIDCSessionRefreshTokenRevoked{Reason: reason}
-	from := event.OriginOf(ctx)
+	from := policy.OriginOf(ctx)
 	p := db.RevokeGrantParams{
 		InstanceID: at.ID, ID: id, AppID: appID, Audience: scope.Platform, EventType: event.Type(payload), Payload: event.JSON(payload), Now: at.Now,
 		ClientAddress: from.ClientAddress, Traceparent: from.Traceparent,
@@ -265,7 +266,7 @@ func (s *Ledger) writeRotations(ctx context.Context, batch []*rotation) error {
 // Rotate uses a refresh token of a generation; the next is good for idle, unused. Of
 // parallel uses one is told true.
 func (s *Ledger) Rotate(ctx context.Context, at endpoint.Site, grantID string, generation int32, idle time.Duration) (bool, error) {
-	use := &rotation{instanceID: at.ID, grantID: grantID, generation: generation, unusedUntil: at.Now.Add(idle), Origin: event.OriginOf(ctx)}
+	use := &rotation{instanceID: at.ID, grantID: grantID, generation: generation, unusedUntil: at.Now.Add(idle), Origin: policy.OriginOf(ctx)}
 	_, err := s.rotations.Ask(lasting(ctx), use)
 	return use.won, err
 }

@@ -17,6 +17,7 @@ import (
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/core/batch"
 	"github.com/writ-id/writ/impl/core/event"
+	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
@@ -75,8 +76,8 @@ func (s *Ledger) Run(ctx context.Context) {
 // returns.
 func (s *Ledger) Audit(ctx context.Context, at endpoint.Site, orgID, objectID, creator string, payload event.Payload) error {
 	_, err := s.audit.Ask(ctx, event.Event{
-		InstanceID: at.ID, ObjectID: objectID, Creator: creator, At: at.Now, Payload: payload,
-		Owner: &object.Owner{Type: object.OwnerType_OWNER_TYPE_ORG, Id: orgID}, Origin: event.OriginOf(ctx),
+		InstanceID: at.ID, ObjectID: objectID, Payload: payload, Owner: &object.Owner{Type: object.OwnerType_OWNER_TYPE_ORG, Id: orgID},
+		Cause: event.Cause{Creator: creator, At: at.Now, Origin: policy.OriginOf(ctx)},
 	})
 	return err
 }
@@ -94,7 +95,7 @@ type revocation struct {
 
 // RevokeToken ends an access token.
 func (s *Ledger) RevokeToken(ctx context.Context, at endpoint.Site, t *tokenv1.AccessToken) error {
-	_, err := s.revoked.Ask(ctx, revocation{at.ID, t, event.OriginOf(ctx)})
+	_, err := s.revoked.Ask(ctx, revocation{at.ID, t, policy.OriginOf(ctx)})
 	if err == nil && slices.Contains(t.GetAudience(), scope.Platform) {
 		err = s.forgetCallers(ctx)
 	}

@@ -201,8 +201,8 @@ func TestSEC017_AStateIsNothingElse(t *testing.T) {
 	b := h.browser()
 	at, _ := url.Parse(b.caught(h.idp))
 	state := at.Query().Get("state")
-	flow := b.open("/begin").forms["form"].values.Get("flow")
-	b.open("/login/idp/callback?code=x&state="+flow).want(400, "/login/idp/callback", "login_expired")
+	sealed := b.open("/begin").forms["form"].values.Get("flow")
+	b.open("/login/idp/callback?code=x&state="+sealed).want(400, "/login/idp/callback", "login_expired")
 	b.open("/login?flow="+state).want(400, "/login", "login_expired")
 	b.open("/login/door?door="+state).want(400, "/login/door", "door_closed")
 }
@@ -257,16 +257,16 @@ func TestSEC018_WhoBelongsElsewhereIsNotSignedIn(t *testing.T) {
 	h.browser().open("/begin").press(h.idp).want(200, "/done")
 	user := h.done().UserID
 	begin := *h.begin.Load()
-	begin.OrgId = h.users["olga"].OrgID
+	begin.OrgID = h.users["olga"].OrgID
 	h.begin.Store(&begin)
 	h.browser().open("/begin").press(h.idp).want(200, "/login", "with this account")
-	begin.OrgId, begin.UserId = "", h.users["alice"].ID
+	begin.OrgID, begin.UserID = "", h.users["alice"].ID
 	h.begin.Store(&begin)
 	h.browser().open("/begin").press(h.idp).want(200, "/login", "with this account")
 	if h.done() != nil {
 		t.Error("somebody is signed in")
 	}
-	begin.UserId = user
+	begin.UserID = user
 	h.begin.Store(&begin)
 	h.browser().open("/begin").press(h.idp).want(200, "/done")
 }
@@ -368,7 +368,7 @@ func TestSEC202_AProviderOfAnOrganizationSpeaksForThatOnly(t *testing.T) {
 	server.Now = h.now
 	idp := h.add(server, own, func(o *idpv3.Options) { linking(byEmail)(o); yes(&o.IsAutoCreation) })
 	begin := *h.begin.Load()
-	begin.OrgId = own
+	begin.OrgID = own
 	h.begin.Store(&begin)
 	server.User.Email = "alice@mail.example"
 	h.browser().open("/begin").press(idp).want(200, "/done")
@@ -378,7 +378,7 @@ func TestSEC202_AProviderOfAnOrganizationSpeaksForThatOnly(t *testing.T) {
 	}
 	// SEC-222: the domain of a login name leads to the providers of its organization, and
 	// of no other.
-	begin.OrgId = ""
+	begin.OrgID = ""
 	h.begin.Store(&begin)
 	b := h.browser().open("/begin").want(200, "/login")
 	if strings.Contains(b.body, idp) {
@@ -528,13 +528,13 @@ func TestAHintGoesStraightToTheProvider(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, upstream.OIDC, nil)
 	begin := *h.begin.Load()
-	begin.IdpId = h.idp
+	begin.IDPID = h.idp
 	h.begin.Store(&begin)
 	h.Deny = "access_denied"
 	h.browser().open("/begin").want(200, "/login", "You did not sign in there")
 	h.Deny = ""
 	h.browser().open("/begin").want(200, "/done")
-	begin.IdpId = "another"
+	begin.IDPID = "another"
 	h.begin.Store(&begin)
 	h.browser().open("/begin").want(200, "/login", "any more")
 }
@@ -554,10 +554,10 @@ func TestALoginThatHasToBeNewIsNewAtTheProvider(t *testing.T) {
 	h.Claims = func(claims map[string]any) { claims["auth_time"] = old }
 	h.done()
 	h.browser().open("/begin").press(h.idp).want(200, "/login", "authenticate at the provider anew")
-	begin.Fresh, begin.NotBefore = false, old+600
+	begin.Fresh, begin.Since = false, old+600
 	h.begin.Store(&begin)
 	h.browser().open("/begin").press(h.idp).want(200, "/login", "authenticate at the provider anew")
-	begin.NotBefore = old - 600
+	begin.Since = old - 600
 	h.begin.Store(&begin)
 	h.browser().open("/begin").press(h.idp).want(200, "/done")
 	if got := h.done(); got == nil || got.AuthTime.Unix() != old {

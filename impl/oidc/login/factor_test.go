@@ -10,9 +10,9 @@ import (
 
 	authv3 "github.com/writ-id/writ/gen/proto/writ/authenticator/v3alpha"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
-	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/oidc/login/flow"
 )
 
 // addFactors gives a user an authenticator app, whose key it returns, and verified
@@ -145,14 +145,14 @@ func TestSEC144_NoStepIsLeftOut(t *testing.T) {
 		"code": {"000000"}, "newPassword": {"battery staple"}, "newPasswordAgain": {"battery staple"}, "password": {"wrong one"}, "session": {w.value("SELECT id FROM sessions LIMIT 1")},
 	}
 	for state, b := range map[string]*browser{"begun": begun, "named": named, "half": half, "changing": changing} {
-		flow := b.forms["form"].values.Get("flow")
+		sealed := b.forms["form"].values.Get("flow")
 		for _, path := range paths {
 			for _, form := range []url.Values{{}, full} {
 				if path == "/login/change-password" && state == "changing" {
 					continue // that one is due
 				}
-				b.open("/login" + strings.TrimPrefix(path, "/login") + "?flow=" + flow)
-				sent := url.Values{"flow": {flow}}
+				b.open("/login" + strings.TrimPrefix(path, "/login") + "?flow=" + sealed)
+				sent := url.Values{"flow": {sealed}}
 				for name, value := range form {
 					sent[name] = value
 				}
@@ -202,7 +202,7 @@ func TestChangeRequired(t *testing.T) {
 	if n := w.value("SELECT count(*)::text FROM sessions"); n != "1" {
 		t.Errorf("%s sessions", n)
 	}
-	w.begin.Store(&tokenv1.Flow{Request: "x=y"})
+	w.begin.Store(&begun{Asked: flow.Asked{Request: "x=y"}})
 	b.signIn("changing", "correct horse").want(400, "/login/password")
 	b.signIn("changing", "battery staple").want(200, "/done")
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/writ-id/writ/impl/core/secret"
 )
 
 // By a clock that only the test moves: answers come at multiples of a quarter of a
@@ -18,7 +20,7 @@ func TestSEC170_AnswersComeAtTheSameTimes(t *testing.T) {
 			251 * time.Millisecond: 500 * time.Millisecond, time.Second + time.Millisecond: 1250 * time.Millisecond,
 		} {
 			begun, wrong := time.Now(), errors.New("wrong")
-			if err := inTime(t.Context(), func() error { time.Sleep(took); return wrong }); !errors.Is(err, wrong) {
+			if err := inTime(t.Context(), secret.Hasher{}.Quantum(), func() error { time.Sleep(took); return wrong }); !errors.Is(err, wrong) {
 				t.Errorf("got %v", err)
 			}
 			if got := time.Since(begun); got != want {
@@ -28,7 +30,7 @@ func TestSEC170_AnswersComeAtTheSameTimes(t *testing.T) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		begun := time.Now()
-		if err := inTime(gone, func() error { return nil }); err != nil || time.Since(begun) != 0 {
+		if err := inTime(gone, secret.Hasher{}.Quantum(), func() error { return nil }); err != nil || time.Since(begun) != 0 {
 			t.Errorf("who is gone keeps it waiting: %s, %v", time.Since(begun), err)
 		}
 	})

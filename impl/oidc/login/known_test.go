@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/oidc/login/flow"
 )
 
 var doorLink = regexp.MustCompile(`https?://[a-z0-9.:]+(/login/door\?door=\S+)`)
@@ -29,7 +29,7 @@ func (w *world) doors() (paths []string) {
 func TestSEC177_StrangersKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.begin.Store(&tokenv1.Flow{Request: "x=y", Fresh: true})
+	w.begin.Store(&begun{Asked: flow.Asked{Request: "x=y"}, Proof: flow.Proof{Fresh: true}})
 	const right = "correct horse"
 	mine := w.browser().signIn("alice", right).want(200, "/done")
 	w.done()
@@ -80,7 +80,7 @@ func TestSEC177_StrangersKeepNobodyOut(t *testing.T) {
 func TestSEC177_APasswordPageSaysWhatHelpsOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.begin.Store(&tokenv1.Flow{Request: "x=y", Fresh: true})
+	w.begin.Store(&begun{Asked: flow.Asked{Request: "x=y"}, Proof: flow.Proof{Fresh: true}})
 	const no, limit, spent = "We could not sign you in", "After ten wrong passwords", "There were too many wrong passwords"
 	said := func(b *browser) (what []string) {
 		for _, text := range []string{no, limit, spent} {
@@ -134,7 +134,7 @@ func TestSEC177_APasswordPageSaysWhatHelpsOnce(t *testing.T) {
 func TestSEC177_StrangersTakeNobodysCodes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.begin.Store(&tokenv1.Flow{Request: "x=y", Fresh: true})
+	w.begin.Store(&begun{Asked: flow.Asked{Request: "x=y"}, Proof: flow.Proof{Fresh: true}})
 	mine := w.browser().signIn("alice", "correct horse").want(200, "/done")
 	w.done()
 	for range 12 {

@@ -2,29 +2,26 @@
 // sign in, register, choose an account, reset a password and sign out, and the
 // sessions of their browsers.
 //
-// Package oauth decides what an authorization request needs and calls Begin; the
+// Package authorize decides what an authorization request needs and calls Begin; the
 // pages authenticate the user, step by step, and call Finish. A login that is
-// under way (Flow) is nowhere stored: it travels sealed through the browser that
-// began it, is bound to that browser's cookie and to nothing else good (SEC-142).
-// What the user has proven is in the session (package session), never in the flow.
+// under way is nowhere stored: it travels sealed through the browser that began it and is
+// bound to that browser's cookie (SEC-142). What the user has proven is in the session
+// (package session), never in the flow.
 //
-//	Begin -> /login -> /login/password -> /login/totp, /sms or /email -> /login/change-password -> Finish
-//	      -> /login/accounts --------------^ (what the session of the account lacks)
-//	      -> /login/register -> /login/verify -------------------------------------------------^
-//	         /login/forgot -> /login/reset -> /login/password
-//	      -> /login/idp -> the provider -> /login/idp/callback -> Finish, or the second factor
-//	         (external.go)                       '-> /login/idp/account -> /login/idp/register, or
-//	                                                 /login/password to link
+// This package is the adapter to HTTP: a visit reads the request, has a step taken and writes
+// what comes of it. The rooms below know nothing of HTTP:
 //
-// Before Finish an application that nobody trusts asks, at /login/consent, for what it wants
-// to do at the resource API (consent.go).
+//	flow          the state machine: what was asked, states, events, what is due; the table of pages
+//	step          what each page asks, and what it does with the answer
+//	federation    identity providers: the round trip, and the verdict on who comes back
+//	browser       cookies, sessions, what is proven in them, known browsers
+//	page          what pages look like
+//	code, password, registration, rule
 //
-// From every page that a client waits behind there is a way back to it without a
-// user: /login/cancel -> Cancel.
-//
-// Which page is next is decided in one place, visit.next, from what is stored. A GET
-// changes nothing; a POST checks and answers with 303, or with its page and what is
-// wrong. Checks, counters and events are those of the services that the API has.
+// A GET changes nothing; a POST checks and answers with 303, or with its page and what is
+// wrong. From every page that a client waits behind there is a way back to it without a
+// user: /login/cancel -> Cancel. Checks, counters and events are those of the services that
+// the API has.
 package login
 
 import (
@@ -35,22 +32,24 @@ import (
 	"time"
 
 	"github.com/writ-id/writ/gen/db"
-	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/api/idplink"
 	"github.com/writ-id/writ/impl/api/lifetime"
 	"github.com/writ-id/writ/impl/api/session"
 	"github.com/writ-id/writ/impl/api/user"
-	"github.com/writ-id/writ/impl/core/cache"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
-	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/throttle"
 	"github.com/writ-id/writ/impl/core/token"
 	"github.com/writ-id/writ/impl/core/upstream"
+	"github.com/writ-id/writ/impl/oidc/login/browser"
 	"github.com/writ-id/writ/impl/oidc/login/code"
+	"github.com/writ-id/writ/impl/oidc/login/federation"
+	"github.com/writ-id/writ/impl/oidc/login/flow"
+	"github.com/writ-id/writ/impl/oidc/login/page"
 	"github.com/writ-id/writ/impl/oidc/login/password"
 	"github.com/writ-id/writ/impl/oidc/login/registration"
 	"github.com/writ-id/writ/impl/oidc/login/rule"
+	"github.com/writ-id/writ/impl/oidc/login/step"
 )
 
 // Config holds what Pages need; every field is required.
@@ -61,10 +60,9 @@ type Config struct {
 	Users    *user.Service
 	Links    *idplink.Service
 	Box      *token.Box
-	Sealer   secret.Sealer
 	Logger   *slog.Logger
 	// Upstreams are the identity providers, Upstream speaks to them.
-	Upstreams Upstreams
+	Upstreams federation.Upstreams
 	Upstream  *upstream.Client
 	// Tries are those of strangers, by the address that they come from; nil: any number.
 	Tries *throttle.Throttle
@@ -74,25 +72,17 @@ type Config struct {
 	Issuer func(r *http.Request) string
 }
 
-// Upstreams finds the identity providers that are active in a context: an organization, or
-// with an empty orgID the instance.
-type Upstreams interface {
-	Active(ctx context.Context, instanceID, orgID string) ([]*upstream.Provider, error)
-	// Provider returns one of them; nil when it is none of them.
-	Provider(ctx context.Context, instanceID, orgID, id string) (*upstream.Provider, error)
-}
-
 // Provider is what people sign in for: the authorization requests that led to the pages.
 type Provider interface {
 	// Finish goes on with an authorization request when the session meets what the
 	// flow asks for. It writes the answer.
-	Finish(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow, session *Session)
+	Finish(w http.ResponseWriter, r *http.Request, instance *policy.Instance, f *flow.Flow, session *Session)
 	// Cancel answers an authorization request whose user does not want to sign in. It
 	// writes the answer.
-	Cancel(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow)
+	Cancel(w http.ResponseWriter, r *http.Request, instance *policy.Instance, f *flow.Flow)
 	// Asks returns what the user of a session is asked to let the application of a flow do; nil
-	// when nothing is left to be asked.
-	Asks(r *http.Request, instance *policy.Instance, flow *tokenv1.Flow, session *Session) (*Consent, error)
+	// when nothing is left to be asked. host is the one that the request was made to.
+	Asks(ctx context.Context, host string, instance *policy.Instance, f *flow.Flow, session *Session) (*step.Consent, error)
 }
 
 // Session is an authenticated session of a browser: of a user who can sign in now,
@@ -101,7 +91,7 @@ type Session struct {
 	ID          string
 	UserID      string
 	OrgID       string
-	Generation  int32 // of the user: what was ended since is good no more
+	Generation  int32 // of the user: what was ended since does not count any more
 	LoginName   string
 	DisplayName string
 	AuthTime    time.Time // when the user last authenticated actively
@@ -109,124 +99,106 @@ type Session struct {
 	IDPID       string    // with which identity provider, if with one
 }
 
-// Problem is what an error page tells: a stable code, such as an OAuth error, and
-// words that name the problem.
-type Problem struct {
-	Status      int
-	Code        string
-	Description string
-
-	// An address that is none of those registered, shown in development.
-	Received   string
-	Registered []string
+// sessionOf returns a complete session as the endpoints see it.
+func sessionOf(k *flow.Session, now time.Time) *Session {
+	return &Session{
+		ID: k.ID, UserID: k.UserID, OrgID: k.OrgID, Generation: k.Generation, LoginName: k.LoginName, DisplayName: k.DisplayName,
+		AuthTime: k.AuthTime(now), AMR: k.AMR(now), IDPID: k.Provider(now),
+	}
 }
 
 // Pages serves the pages. It is safe for concurrent use.
 type Pages struct {
 	Config
 	queries       *db.Queries
-	codes         *code.Codes
-	passwords     *password.Service
+	browsers      *browser.Browsers
+	renderer      *page.Renderer
 	registrations *registration.Service
-	buttons       *cache.Cache[string, []button] // of the same
-	scenes        *cache.Cache[string, *scene]   // of instances and organizations
-	domains       *cache.Cache[string, string]   // whose a verified domain is
+	federation    *federation.Service
+	steps         *step.Steps
 	lives         *lifetime.Reader
-	sheets        sheets
 }
 
 // New returns Pages over c.
 func New(c Config) *Pages {
 	rule.Prepare()
+	p := &Pages{Config: c, queries: db.New(), renderer: page.NewRenderer(c.DB, c.Now), lives: lifetime.NewReader(c.DB)}
 	codes := code.New(c.Env)
-	return &Pages{
-		Config: c, queries: db.New(), codes: codes,
-		passwords:     &password.Service{DB: c.DB, Roles: c.Roles, Users: c.Users, Codes: codes},
-		registrations: registration.New(registration.Config{Env: c.Env, Roles: c.Roles, Sessions: c.Sessions, Users: c.Users, Links: c.Links, Codes: codes}),
-		buttons:       cache.New[string, []button](func(id string) string { return id }).By(c.Now),
-		scenes:        cache.New[string, *scene](func(id string) string { return id }).By(c.Now),
-		domains:       cache.New[string, string](func(id string) string { return id }).By(c.Now),
-		lives:         lifetime.NewReader(c.DB),
+	p.browsers = browser.New(browser.Config{Env: c.Env, Roles: c.Roles, Sessions: c.Sessions, Box: c.Box, Lives: p.lives})
+	p.registrations = registration.New(registration.Config{Env: c.Env, Roles: c.Roles, Sessions: c.Sessions, Users: c.Users, Links: c.Links, Codes: codes})
+	p.federation = federation.New(federation.Config{
+		Env: c.Env, Users: c.Users, Links: c.Links, Registrations: p.registrations, Box: c.Box, Logger: c.Logger,
+		Upstreams: c.Upstreams, Upstream: c.Upstream,
+	})
+	p.steps = step.New(step.Config{
+		Env: c.Env, Users: c.Users, Codes: codes, Registrations: p.registrations, Federation: p.federation,
+		Passwords: &password.Service{DB: c.DB, Roles: c.Roles, Users: c.Users, Codes: codes},
+	})
+	c.Memory.Holds(p.Forget)
+	return p
+}
+
+// Forget drops what is remembered of settings and domains.
+func (p *Pages) Forget() {
+	p.renderer.Forget()
+	p.steps.Forget()
+	p.lives.Drop()
+}
+
+// Languages returns the languages that the pages of an instance are shown in, the
+// default one first; during an outage what was known last.
+func (p *Pages) Languages(r *http.Request, instance *policy.Instance) []string {
+	return p.renderer.Languages(r.Context(), instance.ID)
+}
+
+// Sweep deletes those who registered and never verified their address, and tries of
+// browsers that do not count any more. It returns how many registrations that were, at
+// most batch.
+func (p *Pages) Sweep(ctx context.Context, before time.Time, batch int32) (int64, error) {
+	if _, err := p.queries.SweepBrowserTries(ctx, p.DB.Pool, db.SweepBrowserTriesParams{Before: before, Batch: batch}); err != nil {
+		return 0, err
 	}
+	return p.registrations.Sweep(ctx, before, batch)
 }
-
-// A step is a page: how it is shown and, when it has a form, how that is taken.
-// The tries of a tried one count for the address that they come from, unless they are right.
-type step struct {
-	show, take func(*visit) error
-	tried      bool
-}
-
-// The paths of the pages.
-const (
-	pathBegin    = "/login/begin"
-	pathName     = "/login"
-	pathPassword = "/login/password"
-	pathTOTP     = "/login/totp"
-	pathSMS      = "/login/sms"
-	pathEmail    = "/login/email"
-	pathChange   = "/login/change-password"
-	pathAccounts = "/login/accounts"
-	pathRegister = "/login/register"
-	pathVerify   = "/login/verify"
-	pathForgot   = "/login/forgot"
-	pathReset    = "/login/reset"
-	pathConsent  = "/login/consent"
-	pathCancel   = "/login/cancel"
-	pathDoor     = "/login/door"
-	pathStyle    = "/login/style.css"
-
-	pathExternal    = "/login/idp" // the first of those of identity providers
-	pathCallback    = "/login/idp/callback"
-	pathUnknown     = "/login/idp/account"
-	pathLink        = "/login/idp/link"
-	pathNewExternal = "/login/idp/register"
-	pathSignedOut   = "/login/idp/signedout"
-)
 
 // Handler serves what is below /login, for a provider that is made of these pages.
 func (p *Pages) Handler(provider Provider) http.Handler {
-	steps := map[string]step{
-		pathBegin:    {}, // which only sends the browser on
-		pathName:     {showName, takeName, false},
-		pathPassword: {showPassword, takePassword, true},
-		pathAccounts: {showAccounts, takeAccount, false},
-		pathChange:   {showChange, takeChange, true},
-		pathRegister: {showRegister, takeRegister, true},
-		pathVerify:   {showVerify, takeVerify, true},
-		pathForgot:   {showForgot, takeForgot, true},
-		pathReset:    {showReset, takeReset, true},
-		pathConsent:  {showConsent, takeConsent, false},
-		pathCancel:   {take: takeCancel}, // no page: a form on all the others
-		pathDoor:     {},                 // which belongs to no login
-
-		pathExternal:    {take: takeExternal},
-		pathCallback:    {}, // which brings its login along
-		pathSignedOut:   {}, // which belongs to none
-		pathUnknown:     {showUnknown, takeUnknown, false},
-		pathLink:        {take: takeLink},
-		pathNewExternal: {showNewExternal, takeNewExternal, true},
-	}
-	for _, one := range factorPages {
-		steps[one.path] = one.step()
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == pathStyle {
+		if r.URL.Path == flow.PathStyle {
 			serveStyle(w, r)
 			return
 		}
-		path := r.URL.Path
-		if strings.HasPrefix(path, pathCallback+"/") { // of one provider
-			path = pathCallback
-		}
-		s, ok := steps[path]
-		if !ok {
-			p.Error(w, r, Problem{Status: http.StatusNotFound, Code: "not_found"})
-			return
-		}
-		policy.RequestFrom(r.Context()).Route = path
-		if err := p.serve(w, r, s, provider); err != nil {
+		if err := p.serve(w, r, provider); err != nil {
 			p.fail(w, r, err)
 		}
 	})
+}
+
+// serve serves a page: one that belongs to no login, or a step of one.
+func (p *Pages) serve(w http.ResponseWriter, r *http.Request, provider Provider) error {
+	path := r.URL.Path
+	if strings.HasPrefix(path, flow.PathCallback+"/") { // of one provider
+		path = flow.PathCallback
+	}
+	apart := map[string]func(http.ResponseWriter, *http.Request, *policy.Instance, Provider) error{
+		flow.PathBegin: p.takeUp, flow.PathDoor: p.door, flow.PathCallback: p.callback, flow.PathSignedOut: p.signedOut,
+	}[path]
+	shown := flow.PageAt(path)
+	if apart == nil && shown == nil {
+		return refuse(http.StatusNotFound, "not_found")
+	}
+	policy.RequestFrom(r.Context()).Route = path
+	instance, err := p.Instance(r)
+	if err != nil {
+		return err
+	}
+	policy.RequestFrom(r.Context()).Instance = instance.ID
+	if apart != nil {
+		return apart(w, r, instance, provider)
+	}
+	if r.Method != http.MethodPost && (shown.Posts || r.Method != http.MethodGet && r.Method != http.MethodHead) {
+		w.Header().Set("Allow", "GET, HEAD, POST")
+		return refuse(http.StatusMethodNotAllowed, "method_not_allowed")
+	}
+	return p.visit(w, r, instance, provider).serve(shown)
 }

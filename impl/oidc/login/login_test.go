@@ -1,6 +1,7 @@
 package login_test
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -14,7 +15,6 @@ import (
 
 	"golang.org/x/net/html"
 
-	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/api/authenticator"
 	"github.com/writ-id/writ/impl/api/idp"
 	"github.com/writ-id/writ/impl/api/idplink"
@@ -30,6 +30,9 @@ import (
 	"github.com/writ-id/writ/impl/core/upstream"
 	"github.com/writ-id/writ/impl/dev/seed"
 	"github.com/writ-id/writ/impl/oidc/login"
+	"github.com/writ-id/writ/impl/oidc/login/flow"
+	"github.com/writ-id/writ/impl/oidc/login/page"
+	"github.com/writ-id/writ/impl/oidc/login/step"
 	"github.com/writ-id/writ/impl/server/servertest"
 )
 
@@ -69,6 +72,13 @@ instances:
           - {username: other, human: {email: {address: twice@mail.example, is_verified: true}, password: {plain: correct horse}}}
 `
 
+// begun is a login that an authorization endpoint begins.
+type begun struct {
+	flow.Asked
+	flow.Proof
+	Hint string
+}
+
 // world is the pages of one node, with a stub of the endpoints and a clock that
 // only the test moves.
 type world struct {
@@ -79,8 +89,8 @@ type world struct {
 	instance *policy.Instance
 	users    map[string]seed.AppliedUser
 	clock    atomic.Int64
-	tick     atomic.Int64                 // how far each reading moves the clock
-	begin    atomic.Pointer[tokenv1.Flow] // what GET /begin begins
+	tick     atomic.Int64          // how far each reading moves the clock
+	begin    atomic.Pointer[begun] // what GET /begin begins
 	finished atomic.Pointer[login.Session]
 	factors  *authenticator.Service
 	idps     *idp.Service
@@ -105,7 +115,7 @@ func startWith(t *testing.T, secure, inbox bool, origins map[string]string) *wor
 	w.db = pgtest.Open(t, 8)
 	config := servertest.Config(w.db)
 	config.Now = w.now
-	env := resource.Env{DB: w.db, Now: w.now, NewID: config.NewID, Invalidate: func() {}, Inbox: inbox}
+	env := resource.Env{DB: w.db, Now: w.now, NewID: config.NewID, Inbox: inbox}
 	for _, one := range servertest.Apply(t, config, people).Users {
 		name, _, _ := strings.Cut(one.LoginName, "@")
 		w.users[name] = one
@@ -122,17 +132,17 @@ func startWith(t *testing.T, secure, inbox bool, origins map[string]string) *wor
 	}
 	w.instance = &policy.Instance{ID: w.users["alice"].InstanceID, Name: "a", AllowRegistration: true}
 	w.instance.DefaultOrg = w.value("SELECT default_org FROM instances WHERE id = $1", w.instance.ID)
-	factors, users := authenticator.NewFactors(env, sealer), user.New(env)
+	factors, users := authenticator.NewFactors(env, sealer), user.New(user.Config{Env: env})
 	w.factors = authenticator.New(env, factors)
 	w.idps, w.links, w.roles = idp.New(env, sealer), idplink.New(env), roles
 	w.Pages = login.New(login.Config{
-		Env: env, Roles: roles, Sessions: session.New(env, factors, users), Users: users, Links: w.links, Sealer: sealer,
+		Env: env, Roles: roles, Sessions: session.New(env, factors, users), Users: users, Links: w.links,
 		Box: &token.Box{DB: w.db, Sealer: sealer, Now: w.now}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Upstreams: w.idps, Upstream: upstream.New(outgoing.New(outgoing.Config{Allow: outgoing.Loopback, Origins: origins}), w.now),
 		Instance: func(*http.Request) (*policy.Instance, error) { return w.instance, nil },
 		Issuer:   func(*http.Request) string { return w.url },
 	})
-	w.begin.Store(&tokenv1.Flow{Request: "client_id=c&redirect_uri=https%3A%2F%2Fapp.example%2Fcb", AppName: "Inventory"})
+	w.begin.Store(&begun{Asked: flow.Asked{Request: "client_id=c&redirect_uri=https%3A%2F%2Fapp.example%2Fcb", AppName: "Inventory"}})
 	mux := http.NewServeMux()
 	mux.Handle("/login", w.Handler(w))
 	mux.Handle("/login/", w.Handler(w))
@@ -141,11 +151,8 @@ func startWith(t *testing.T, secure, inbox bool, origins map[string]string) *wor
 		_, _ = io.WriteString(rw, "<title>canceled</title>"+html.EscapeString(r.URL.RawQuery))
 	})
 	mux.HandleFunc("/begin", func(rw http.ResponseWriter, r *http.Request) {
-		flow := w.begin.Load()
-		w.Begin(rw, r, w.instance, &tokenv1.Flow{
-			Request: flow.Request, AppName: flow.AppName, LoginHint: flow.LoginHint, Language: flow.Language, Fresh: flow.Fresh,
-			NotBefore: flow.NotBefore, OrgId: flow.OrgId, UserId: flow.UserId, Choose: flow.Choose, Create: flow.Create, IdpId: flow.IdpId,
-		})
+		is := w.begin.Load()
+		w.Begin(rw, r, w.instance, flow.New(is.Asked, is.Proof, is.Hint, w.now()))
 	})
 	mux.HandleFunc("/logout", func(rw http.ResponseWriter, r *http.Request) {
 		if err := r.ParseForm(); err != nil {
@@ -165,7 +172,7 @@ func startWith(t *testing.T, secure, inbox bool, origins map[string]string) *wor
 		w.ConfirmSignOut(rw, r, w.instance, r.Form, ending)
 	})
 	mux.HandleFunc("/error", func(rw http.ResponseWriter, r *http.Request) {
-		w.Error(rw, r, login.Problem{Status: 400, Code: "invalid_request", Description: r.URL.Query().Get("d")})
+		w.Error(rw, r, page.Problem{Status: 400, Code: "invalid_request", Description: r.URL.Query().Get("d")})
 	})
 	mux.HandleFunc("/post", func(rw http.ResponseWriter, r *http.Request) {
 		w.Post(rw, r, "https://app.example/cb", url.Values{"state": {r.URL.Query().Get("state")}, "code": {"writ_code_x"}})
@@ -185,18 +192,18 @@ func startWith(t *testing.T, secure, inbox bool, origins map[string]string) *wor
 }
 
 // Finish and Cancel are those of the provider whose pages these are.
-func (w *world) Finish(rw http.ResponseWriter, r *http.Request, _ *policy.Instance, _ *tokenv1.Flow, session *login.Session) {
+func (w *world) Finish(rw http.ResponseWriter, r *http.Request, _ *policy.Instance, _ *flow.Flow, session *login.Session) {
 	w.finished.Store(session)
 	http.Redirect(rw, r, "/done", http.StatusSeeOther)
 }
 
 // Asks implements login.Provider: nobody asks for anything.
-func (w *world) Asks(*http.Request, *policy.Instance, *tokenv1.Flow, *login.Session) (*login.Consent, error) {
+func (w *world) Asks(context.Context, string, *policy.Instance, *flow.Flow, *login.Session) (*step.Consent, error) {
 	return nil, nil
 }
 
-func (w *world) Cancel(rw http.ResponseWriter, r *http.Request, _ *policy.Instance, flow *tokenv1.Flow) {
-	http.Redirect(rw, r, "/canceled?"+flow.GetRequest(), http.StatusSeeOther)
+func (w *world) Cancel(rw http.ResponseWriter, r *http.Request, _ *policy.Instance, f *flow.Flow) {
+	http.Redirect(rw, r, "/canceled?"+f.Asked().Request, http.StatusSeeOther)
 }
 
 func (w *world) now() time.Time { return time.UnixMicro(w.clock.Add(w.tick.Load())).UTC() }

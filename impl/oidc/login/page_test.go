@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/net/html"
 
-	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
-	"github.com/writ-id/writ/impl/oidc/login"
+	"github.com/writ-id/writ/impl/oidc/login/flow"
+	"github.com/writ-id/writ/impl/oidc/login/page"
 )
 
 // pages calls check with every page of a browser.
@@ -24,7 +24,7 @@ func (w *world) pages(check func(name string, b *browser)) {
 	at("password", b.send("loginName", "alice"))
 	at("password wrong", b.send("password", "wrong"))
 	b.send("password", "correct horse")
-	at("accounts", w.browser2(b, &tokenv1.Flow{Request: w.begin.Load().Request, AppName: "Inventory", Choose: true}))
+	at("accounts", w.browser2(b, &begun{Asked: flow.Asked{Request: w.begin.Load().Request, AppName: "Inventory", Choose: true}}))
 	b = w.browser().signIn("bob", "correct horse")
 	at("totp", b)
 	at("totp wrong", b.send("code", "000000"))
@@ -34,11 +34,11 @@ func (w *world) pages(check func(name string, b *browser)) {
 	b = w.browser().signIn("changing", "correct horse")
 	at("change", b)
 	at("change wrong", b.send("newPassword", "short"))
-	b = w.browser2(w.browser(), &tokenv1.Flow{Request: w.begin.Load().Request, AppName: "Inventory", Create: true})
+	b = w.browser2(w.browser(), &begun{Asked: flow.Asked{Request: w.begin.Load().Request, AppName: "Inventory", Create: true}})
 	at("register", b)
 	at("register wrong", b.send("email", "x"))
 	at("verify", b.register("carol@new.example"))
-	w.begin.Store(&tokenv1.Flow{Request: "redirect_uri=https%3A%2F%2Fapp.example%2Fcb"})
+	w.begin.Store(&begun{Asked: flow.Asked{Request: "redirect_uri=https%3A%2F%2Fapp.example%2Fcb"}})
 	b = w.browser().open("/begin")
 	b.open("/login/forgot?flow=" + b.forms["form"].values.Get("flow"))
 	at("forgot", b)
@@ -57,7 +57,7 @@ func (w *world) pages(check func(name string, b *browser)) {
 }
 
 // browser2 begins a flow in a browser.
-func (w *world) browser2(b *browser, flow *tokenv1.Flow) *browser {
+func (w *world) browser2(b *browser, flow *begun) *browser {
 	old := w.begin.Swap(flow)
 	defer w.begin.Store(old)
 	return b.open("/begin")
@@ -91,7 +91,7 @@ func TestSEC146_HeadersOfEveryPage(t *testing.T) {
 			t.Errorf("%s: forms may go to %s, want %s", name, targets, want)
 		}
 		if strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") ||
-			name != "post" && strings.Contains(policy, "script") && (!strings.HasSuffix(policy, "; script-src "+login.RevealHash) || !strings.Contains(b.body, `type="password"`)) {
+			name != "post" && strings.Contains(policy, "script") && (!strings.HasSuffix(policy, "; script-src "+page.RevealHash) || !strings.Contains(b.body, `type="password"`)) {
 			t.Errorf("%s: the policy is %q", name, policy)
 		}
 		for header, value := range map[string]string{
@@ -128,7 +128,7 @@ func TestFormTargets(t *testing.T) {
 		"javascript:alert(1)":                  "'self'",
 		"":                                     "'self'",
 	} {
-		w.begin.Store(&tokenv1.Flow{Request: url.Values{"client_id": {"c"}, "redirect_uri": {redirect}}.Encode()})
+		w.begin.Store(&begun{Asked: flow.Asked{Request: url.Values{"client_id": {"c"}, "redirect_uri": {redirect}}.Encode()}})
 		b := w.browser()
 		for _, step := range []func(){func() { b.open("/begin") }, func() { b.send("loginName", "alice") }} {
 			step()
@@ -259,7 +259,7 @@ func TestCancel(t *testing.T) {
 	}
 	b := w.browser().open("/login")
 	b.post("/login/cancel", b.forms["form"].values).want(200, "/login") // nobody to go back to
-	w.begin.Store(&tokenv1.Flow{Request: "x=y", Language: "de"})
+	w.begin.Store(&begun{Asked: flow.Asked{Request: "x=y", Language: "de"}})
 	w.browser().open("/begin").want(200, "/login", `name="cancel" value="yes">Abbrechen</button>`)
 }
 
@@ -278,7 +278,7 @@ func TestSEC149_NothingOfOthersRuns(t *testing.T) {
 		}
 		w.wellMade(b.path[1:], b)
 	}
-	w.begin.Store(&tokenv1.Flow{Request: "redirect_uri=https%3A%2F%2Fapp.example%3B%20script-src%20*%2Fcb", AppName: hostile, LoginHint: hostile, Language: hostile})
+	w.begin.Store(&begun{Asked: flow.Asked{Request: "redirect_uri=https%3A%2F%2Fapp.example%3B%20script-src%20*%2Fcb", AppName: hostile, Language: hostile}, Hint: hostile})
 	b := w.browser().open("/begin")
 	check(b)
 	check(b.send("loginName", hostile))
@@ -287,9 +287,9 @@ func TestSEC149_NothingOfOthersRuns(t *testing.T) {
 	}
 	b.send("loginName", "alice") // it is not the name page any more, but takes its field
 	b = w.browser()
-	w.begin.Store(&tokenv1.Flow{Request: "x=y"})
+	w.begin.Store(&begun{Asked: flow.Asked{Request: "x=y"}})
 	b.signIn("alice", "correct horse").want(200, "/done")
-	w.begin.Store(&tokenv1.Flow{Request: "x=y", Choose: true, AppName: hostile})
+	w.begin.Store(&begun{Asked: flow.Asked{Request: "x=y", Choose: true, AppName: hostile}})
 	check(b.open("/begin").want(200, "/login/accounts"))
 	check(w.browser().open("/error?d=" + url.QueryEscape(hostile)))
 	check(w.browser().open("/logout?state=" + url.QueryEscape(hostile) + "&post_logout_redirect_uri=" + url.QueryEscape(hostile)))
@@ -308,7 +308,7 @@ func TestLanguages(t *testing.T) {
 	w := newWorld(t)
 	orgID := ""
 	get := func(asked, accepted string) string {
-		w.begin.Store(&tokenv1.Flow{Request: "x=y", Language: asked, OrgId: orgID})
+		w.begin.Store(&begun{Asked: flow.Asked{Request: "x=y", Language: asked, OrgID: orgID}})
 		b := w.browser()
 		b.header = http.Header{"Accept-Language": {accepted}}
 		return b.open("/begin").want(200, "/login").got.Get("Content-Language")

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/oidc/login/flow"
 )
 
 // provider gives an organization, or with "" the instance, an SMTP provider that is active.
@@ -72,7 +72,7 @@ func TestSEC170_WhetherTheProviderIsOfTheUsersOrganizationIsNotTold(t *testing.T
 		t.Errorf("messages are queued for %s", got)
 	}
 	// Where an organization is named, that one counts, for everybody.
-	w.begin.Store(&tokenv1.Flow{Request: "client_id=c", AppName: "Inventory", OrgId: w.users["alice"].OrgID})
+	w.begin.Store(&begun{Asked: flow.Asked{Request: "client_id=c", AppName: "Inventory", OrgID: w.users["alice"].OrgID}})
 	b := w.browser().open("/begin")
 	b.open("/login/forgot?flow="+b.forms["form"].values.Get("flow")).want(503, "/login/forgot")
 }

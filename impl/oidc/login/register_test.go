@@ -12,16 +12,16 @@ import (
 	"time"
 
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
-	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/throttle"
+	"github.com/writ-id/writ/impl/oidc/login/flow"
 )
 
 func (b *browser) register(email string, more ...string) *browser {
 	b.Helper()
 	if b.path != "/login/register" {
-		b.begin.Store(&tokenv1.Flow{Request: "x=y", Create: true})
+		b.begin.Store(&begun{Asked: flow.Asked{Request: "x=y", Create: true}})
 		b.open("/begin").want(200, "/login/register")
 	}
 	return b.send(append([]string{"givenName", "Carol", "familyName", "Jones", "email", email, "newPassword", "battery staple", "newPasswordAgain", "battery staple"}, more...)...)
@@ -43,7 +43,7 @@ func TestRegister(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b := w.browser().register("carol@new.example").want(200, "/login/verify", "carol@new.example")
-	w.begin.Store(&tokenv1.Flow{Request: "x=y"})
+	w.begin.Store(&begun{Asked: flow.Asked{Request: "x=y"}})
 	w.browser().signIn("carol", "battery staple").want(400, "/login/password") // not before the address is verified
 	m := w.mail()
 	if m.Template != "verify_email" || m.Recipient != "carol@new.example" || len(m.Code) != 8 || !strings.Contains(m.Text, "Hello,") || strings.Contains(m.Text+m.Subject, "Carol") {
@@ -68,7 +68,7 @@ func TestRegistrationsThatAreBrokenOff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b := w.browser()
-	w.begin.Store(&tokenv1.Flow{Request: "x=y", Create: true})
+	w.begin.Store(&begun{Asked: flow.Asked{Request: "x=y", Create: true}})
 	b.open("/begin").want(200, "/login/register")
 	values := b.forms["form"].values
 	for name, value := range map[string]string{"givenName": "Carol", "familyName": "Jones", "newPassword": "battery staple", "newPasswordAgain": "battery staple"} {
@@ -154,7 +154,7 @@ func TestRegisteringTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b := w.browser()
-	b.begin.Store(&tokenv1.Flow{Request: "x=y", Create: true})
+	b.begin.Store(&begun{Asked: flow.Asked{Request: "x=y", Create: true}})
 	b.open("/begin").want(200, "/login/register")
 	var together sync.WaitGroup
 	for range 3 {
@@ -402,7 +402,7 @@ func TestAbandonedRegistrationsAreSwept(t *testing.T) {
 	if got := w.value("SELECT (SELECT count(*) FROM sessions) || ' ' || (SELECT count(*) FROM messages)"); got != "2 4" { // whom an administrator deactivated has none left
 		t.Errorf("%s sessions and messages are left", got)
 	}
-	w.begin.Store(&tokenv1.Flow{Request: "x=y"})
+	w.begin.Store(&begun{Asked: flow.Asked{Request: "x=y"}})
 	w.browser().signIn("verified@new.example", "battery staple").want(200, "/done")
 }
 
@@ -485,15 +485,15 @@ func TestSEC170_RegistrationDoesNotTellWhoIsKnown(t *testing.T) {
 		note()
 		b.send("send", "yes").want(200, "/login/verify", "A code is on its way.")
 		note()
-		flow := b.forms["form"].values.Get("flow")
+		sealed := b.forms["form"].values.Get("flow")
 		for _, path := range []string{"", "/password", "/totp", "/sms", "/change-password", "/accounts", "/verify", "/forgot", "/reset", "/register"} {
-			b.open("/login" + path + "?flow=" + flow)
+			b.open("/login" + path + "?flow=" + sealed)
 			seen.WriteString(b.path)
 			note()
 		}
-		b.post("/login/accounts", url.Values{"flow": {flow}, "session": {"x"}})
+		b.post("/login/accounts", url.Values{"flow": {sealed}, "session": {"x"}})
 		note()
-		w.begin.Store(&tokenv1.Flow{Request: "x=y"})
+		w.begin.Store(&begun{Asked: flow.Asked{Request: "x=y"}})
 		b.signIn(email, "battery staple").want(400, "/login/password")
 		note()
 		b.signIn("bob", "correct horse").want(200, "/done") // the cookies then
@@ -545,13 +545,13 @@ func TestSEC145_RegistrationIsOffWhereItIsOff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b := w.browser().register("carol@new.example")
-	flow := b.forms["form"].values.Get("flow")
+	sealed := b.forms["form"].values.Get("flow")
 	open := w.browser()
-	open.begin.Store(&tokenv1.Flow{Request: "x=y", Create: true})
+	open.begin.Store(&begun{Asked: flow.Asked{Request: "x=y", Create: true}})
 	open.open("/begin").want(200, "/login/register")
 	w.instance.AllowRegistration = false
 	open.register("dave@new.example").want(200, "/login")
-	b.open("/login/register?flow="+flow).want(200, "/login")
+	b.open("/login/register?flow="+sealed).want(200, "/login")
 	if strings.Contains(b.open("/begin").want(200, "/login").body, "Create an account") {
 		t.Error("the page offers it")
 	}
@@ -569,7 +569,7 @@ func TestSEC185_AnAddressGetsSoManyMessages(t *testing.T) {
 	var together sync.WaitGroup
 	for range 6 {
 		b := w.browser()
-		b.begin.Store(&tokenv1.Flow{Request: "x=y", Create: true})
+		b.begin.Store(&begun{Asked: flow.Asked{Request: "x=y", Create: true}})
 		b.open("/begin").want(200, "/login/register")
 		together.Go(func() {
 			if b.register("CAROL@new.example"); b.status != 200 && b.status != 503 {
@@ -583,7 +583,7 @@ func TestSEC185_AnAddressGetsSoManyMessages(t *testing.T) {
 		w.wait(time.Second)
 		b.send("send", "yes").want(200, "/login/verify", "A code is on its way.")
 	}
-	w.begin.Store(&tokenv1.Flow{Request: "x=y"})
+	w.begin.Store(&begun{Asked: flow.Asked{Request: "x=y"}})
 	for range 12 {
 		w.wait(time.Second)
 		w.browser().forgot("alice").want(200, "/login/reset")
@@ -596,8 +596,8 @@ func TestSEC185_AnAddressGetsSoManyMessages(t *testing.T) {
 func (b *browser) forgot(name string) *browser {
 	b.Helper()
 	b.open("/begin")
-	flow := b.forms["form"].values.Get("flow")
-	return b.open("/login/forgot?flow="+flow).want(200, "/login/forgot").send("loginName", name)
+	sealed := b.forms["form"].values.Get("flow")
+	return b.open("/login/forgot?flow="+sealed).want(200, "/login/forgot").send("loginName", name)
 }
 
 const newPassword = "battery staple"
@@ -768,7 +768,7 @@ func TestSEC174_NoRegistrationTakesAName(t *testing.T) {
 				w.exec(test.prepare)
 			}
 			signIn := func() string {
-				w.begin.Store(&tokenv1.Flow{Request: "x=y"})
+				w.begin.Store(&begun{Asked: flow.Asked{Request: "x=y"}})
 				w.browser().signIn(test.means, "correct horse")
 				if s := w.done(); s != nil {
 					return s.UserID
@@ -781,9 +781,9 @@ func TestSEC174_NoRegistrationTakesAName(t *testing.T) {
 					t.Fatal("nobody signs in by the name before")
 				}
 			}
-			flow := &tokenv1.Flow{Request: "x=y", Create: true}
+			flow := &begun{Asked: flow.Asked{Request: "x=y", Create: true}}
 			if test.inOrg != "" {
-				flow.OrgId = w.value("SELECT id FROM organizations WHERE name = $1", test.inOrg)
+				flow.OrgID = w.value("SELECT id FROM organizations WHERE name = $1", test.inOrg)
 			}
 			w.begin.Store(flow)
 			w.browser().open("/begin").want(200, "/login/register").register("stranger@new.example", "loginName", test.username).

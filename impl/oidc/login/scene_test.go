@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/oidc/login/flow"
 )
 
 // brand has a context say something of its looks.
@@ -52,7 +52,7 @@ func TestThePagesOfALoginLookLikeTheOrganizationItIsFor(t *testing.T) {
 	w.brand(org, `{"primaryColorLight":"#00306a","hideProductName":{"value":true}}`)
 	of := func(orgID string) string {
 		b := w.browser()
-		w.browser2(b, &tokenv1.Flow{Request: "client_id=c&redirect_uri=https%3A%2F%2Fapp.example%2Fcb", OrgId: orgID})
+		w.browser2(b, &begun{Asked: flow.Asked{Request: "client_id=c&redirect_uri=https%3A%2F%2Fapp.example%2Fcb", OrgID: orgID}})
 		return b.body
 	}
 	if got := of(""); !strings.Contains(got, "#402060") || !strings.Contains(got, "https://instance.example/") || !strings.Contains(got, "– Writ</title>") {

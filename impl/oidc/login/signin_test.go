@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/oidc/login/flow"
 )
 
 func insecure() http.RoundTripper {
@@ -99,12 +99,12 @@ func TestSEC142_AFlowIsOfTheBrowserThatBeganIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	victim := w.browser().open("/begin").send("loginName", "alice@a.example").want(200, "/login/password")
-	flow := victim.forms["form"].values.Get("flow")
+	sealed := victim.forms["form"].values.Get("flow")
 	attacker := w.browser().open("/begin")
 	for _, path := range []string{"", "/password", "/totp", "/sms", "/email", "/change-password", "/accounts", "/register", "/verify", "/forgot", "/reset"} {
 		for _, b := range []*browser{attacker, w.browser()} {
-			b.open("/login"+path+"?flow="+flow).want(400, "/login"+path, `id="error-code">login_expired<`)
-			b.post("/login"+path, url.Values{"flow": {flow}, "loginName": {"alice"}, "password": {"correct horse"}}).want(400, "/login"+path, "login_expired")
+			b.open("/login"+path+"?flow="+sealed).want(400, "/login"+path, `id="error-code">login_expired<`)
+			b.post("/login"+path, url.Values{"flow": {sealed}, "loginName": {"alice"}, "password": {"correct horse"}}).want(400, "/login"+path, "login_expired")
 		}
 	}
 	if w.done() != nil {
@@ -232,9 +232,9 @@ func TestChooser(t *testing.T) {
 	b.open("/begin").send("session", "").want(200, "/login")
 	// With a fresh login the session alone is not enough, nor when it is too old.
 	for _, fresh := range []bool{true, false} {
-		flow := &tokenv1.Flow{Request: "x=y", Fresh: fresh}
+		flow := &begun{Asked: flow.Asked{Request: "x=y"}, Proof: flow.Proof{Fresh: fresh}}
 		if !fresh {
-			flow.NotBefore = w.now().Unix() + 5
+			flow.Since = w.now().Unix() + 5
 		}
 		w.begin.Store(flow)
 		b.open("/begin").want(200, "/login/accounts", "Password needed").send("session", bob.ID).want(200, "/login/password", "bob@a.example")
@@ -246,7 +246,7 @@ func TestChooser(t *testing.T) {
 		}
 	}
 	// An app can ask for the chooser, and restrict it.
-	w.begin.Store(&tokenv1.Flow{Request: "x=y", Choose: true, UserId: bob.UserID})
+	w.begin.Store(&begun{Asked: flow.Asked{Request: "x=y", Choose: true, UserID: bob.UserID}})
 	b.open("/begin").want(200, "/login/accounts", "Bob")
 	if strings.Contains(b.body, "Alice") {
 		t.Error("an account that may not be chosen is shown")
@@ -260,7 +260,7 @@ func TestSEC144_AFreshProofIsEnoughHoweverLongItTakes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b := w.browser().signIn("alice", "correct horse").want(200, "/done")
-	w.begin.Store(&tokenv1.Flow{Request: "x=y", Fresh: true}) // prompt=login
+	w.begin.Store(&begun{Asked: flow.Asked{Request: "x=y"}, Proof: flow.Proof{Fresh: true}}) // prompt=login
 	w.tick.Store(time.Second.Microseconds())
 	b.signIn("alice", "correct horse").want(200, "/done")
 }
@@ -270,13 +270,13 @@ func TestSEC018_OnlyUsersOfTheOrganization(t *testing.T) {
 	w := newWorld(t)
 	b := w.browser().signIn("alice", "correct horse").want(200, "/done")
 	alice := w.done()
-	w.begin.Store(&tokenv1.Flow{Request: "x=y", OrgId: w.users["olga"].OrgID})
+	w.begin.Store(&begun{Asked: flow.Asked{Request: "x=y", OrgID: w.users["olga"].OrgID}})
 	for _, name := range []string{"alice", "alice@a.example", "alice@mail.example"} {
 		b.signIn(name, "correct horse").want(400, "/login/password", "We could not sign you in with this login name and password.")
 	}
 	b.open("/begin").want(200, "/login")
-	flow := b.forms["form"].values.Get("flow")
-	b.post("/login/accounts", url.Values{"flow": {flow}, "session": {alice.ID}}).want(200, "/login")
+	sealed := b.forms["form"].values.Get("flow")
+	b.post("/login/accounts", url.Values{"flow": {sealed}, "session": {alice.ID}}).want(200, "/login")
 	b.signIn("olga@mail.example", "correct horse").want(200, "/done")
 	if s := w.done(); s.OrgID != w.users["olga"].OrgID {
 		t.Errorf("got %+v", s)
@@ -432,7 +432,7 @@ func TestAFormOfAnotherSiteBringsNoCookies(t *testing.T) {
 	w := newWorld(t)
 	b := w.browser().signIn("alice", "correct horse").want(200, "/done")
 	alice, cookies := w.done(), b.client.Jar
-	follow := func(flow *tokenv1.Flow) *browser {
+	follow := func(flow *begun) *browser {
 		w.begin.Store(flow)
 		away := w.browser()
 		away.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -445,14 +445,15 @@ func TestAFormOfAnotherSiteBringsNoCookies(t *testing.T) {
 		b.open("/login/password?"+strings.TrimPrefix(to, "/login/begin?")).want(400, "/login/password", "login_expired")
 		return b.open(to)
 	}
-	follow(&tokenv1.Flow{Request: "x=y"}).want(200, "/done")
+	follow(&begun{Asked: flow.Asked{Request: "x=y"}}).want(200, "/done")
 	if s := w.done(); s.ID != alice.ID {
 		t.Errorf("got %+v", s)
 	}
-	for _, flow := range []*tokenv1.Flow{{Request: "x=y", Fresh: true}, {Request: "x=y", NotBefore: w.now().Unix() + 1}, {Request: "x=y", UserId: "another"}} {
+	of := flow.Asked{Request: "x=y"}
+	for _, flow := range []*begun{{Asked: of, Proof: flow.Proof{Fresh: true}}, {Asked: of, Proof: flow.Proof{Since: w.now().Unix() + 1}}, {Asked: flow.Asked{Request: "x=y", UserID: "another"}}} {
 		follow(flow).want(200, "/login")
 	}
-	follow(&tokenv1.Flow{Request: "x=y", Choose: true}).want(200, "/login/accounts").send("session", alice.ID).want(200, "/done")
+	follow(&begun{Asked: flow.Asked{Request: "x=y", Choose: true}}).want(200, "/login/accounts").send("session", alice.ID).want(200, "/done")
 	if b.client.Jar != cookies || w.done() == nil {
 		t.Error("the cookies are others")
 	}
@@ -474,17 +475,17 @@ func TestSEC216_SessionsAreOfTheirInstance(t *testing.T) {
 	w := newWorld(t)
 	b := w.browser().signIn("alice", "correct horse").want(200, "/done")
 	b.open("/begin").want(200, "/login")
-	flow := b.forms["form"].values.Get("flow")
+	sealed := b.forms["form"].values.Get("flow")
 	w.exec("INSERT INTO instances SELECT (jsonb_populate_record(i, '{\"id\": \"other\", \"name\": \"other\"}')).* FROM instances i WHERE id = $1", w.instance.ID)
 	own := w.instance
 	w.instance = &policy.Instance{ID: "other"}
-	b.open("/login?flow="+flow).want(400, "/login", "login_expired")
+	b.open("/login?flow="+sealed).want(400, "/login", "login_expired")
 	b.open("/begin").want(200, "/login")
 	if strings.Contains(b.body, "alice") {
 		t.Error("the other instance knows her")
 	}
 	w.instance = own
-	b.open("/login?flow="+flow).want(200, "/login", "alice@a.example")
+	b.open("/login?flow="+sealed).want(200, "/login", "alice@a.example")
 }
 
 // TestSEC174_ANameOfTwoMeansNeither: a username that reads like an address gives way to who
@@ -493,7 +494,7 @@ func TestSEC216_SessionsAreOfTheirInstance(t *testing.T) {
 func TestSEC174_ANameOfTwoMeansNeither(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	signsIn := func(name string, flow *tokenv1.Flow) string {
+	signsIn := func(name string, flow *begun) string {
 		t.Helper()
 		flow.Request = "x=y"
 		w.begin.Store(flow)
@@ -505,7 +506,7 @@ func TestSEC174_ANameOfTwoMeansNeither(t *testing.T) {
 	}
 	check := func(what, name, want string) {
 		t.Helper()
-		if got := signsIn(name, &tokenv1.Flow{}); got != want {
+		if got := signsIn(name, &begun{}); got != want {
 			t.Errorf("%s: %s signs in %s, want %s", what, name, got, want)
 		}
 	}
@@ -519,7 +520,7 @@ func TestSEC174_ANameOfTwoMeansNeither(t *testing.T) {
 	check("the word of an administrator", "olga@mail.example", "olga@o.example")
 	w.exec("UPDATE users SET is_email_proven = false WHERE username = 'alice'")
 	check("an address that only an administrator vouches for", "alice@mail.example", "nobody")
-	if got := signsIn("alice@mail.example", &tokenv1.Flow{OrgId: w.instance.DefaultOrg}); got != "alice@a.example" {
+	if got := signsIn("alice@mail.example", &begun{Asked: flow.Asked{OrgID: w.instance.DefaultOrg}}); got != "alice@a.example" {
 		t.Errorf("in its organization it signs in %s", got)
 	}
 	w.exec("UPDATE users SET is_email_proven = true WHERE username IN ('alice', 'other')")

@@ -3,413 +3,298 @@ package login
 import (
 	"context"
 	"errors"
-	"mime"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/core/policy"
-	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/token"
+	"github.com/writ-id/writ/impl/oidc/login/browser"
+	"github.com/writ-id/writ/impl/oidc/login/federation"
+	"github.com/writ-id/writ/impl/oidc/login/flow"
+	"github.com/writ-id/writ/impl/oidc/login/page"
+	"github.com/writ-id/writ/impl/oidc/login/step"
 )
 
-// flowLifetime is how long a login may take, and how long a form is good.
-const flowLifetime = time.Hour
+// maxFlow bounds a sealed flow, which has to fit into a URL.
+const maxFlow = 16 << 10
 
-const (
-	// maxFlow bounds a sealed flow, which has to fit into a URL.
-	maxFlow = 16 << 10
-	// maxForm bounds the body of a form; a sealed flow is the longest of its fields.
-	maxForm = 64 << 10
-)
-
-// visit is one request to a page.
+// visit is one request to a page: it reads the request, has a step taken, and writes what
+// comes of it.
 type visit struct {
 	*Pages
-	provider Provider // of the pages' own requests
+	provider Provider
 	w        http.ResponseWriter
 	r        *http.Request
-	instance *policy.Instance
-	began    time.Time // before anything is proven
-	cookies  *cookies
-	changed  bool // whether the browser is to get other session tokens
-	flow     *tokenv1.Flow
-	words    words
-	form     url.Values       // of a POST
-	sessions []browserSession // those of the browser, once they were read
-	spent    bool             // whether the try counts: it was wrong, or had a message sent
+	browser  *browser.Browser
+	flow     *flow.Flow
+	words    page.Words
 }
 
-// problem is a Problem on the way to the error page.
-type problem struct{ Problem }
+// browser returns the browser of a request.
+func (p *Pages) browser(r *http.Request, instance *policy.Instance) *browser.Browser {
+	return p.browsers.Of(browser.Request{
+		Instance: instance, Jar: browser.NewJar(r.Cookies(), p.secure(r)), Host: r.Host,
+		Origin: func(host string) string {
+			other := *r
+			other.Host = host
+			return p.Issuer(&other)
+		},
+		Agent: &sessionv3.UserAgent{Ip: policy.RequestFrom(r.Context()).ClientAddress, Description: page.Shorten(r.UserAgent(), 500)},
+	})
+}
 
-// Error implements error.
-func (p *problem) Error() string { return p.Code }
+// visit returns a request to a page, of a login that is not read yet.
+func (p *Pages) visit(w http.ResponseWriter, r *http.Request, instance *policy.Instance, provider Provider) *visit {
+	v := &visit{Pages: p, provider: provider, w: w, r: r, browser: p.browser(r, instance), flow: flow.New(flow.Asked{}, flow.Proof{}, "", p.Now())}
+	v.words = p.words(r, instance, "")
+	return v
+}
 
-func refuse(status int, code string) error { return &problem{Problem{Status: status, Code: code}} }
+// resume goes on with a login that was read.
+func (v *visit) resume(f *flow.Flow) {
+	v.flow = f
+	asked := f.Asked()
+	v.words = v.renderer.Words(v.r.Context(), hostOf(v.r), v.browser.Instance.ID, asked.OrgID, asked.Language, v.r.Header.Get("Accept-Language"))
+}
 
-// errExpired is the answer to a flow or a form that is too old, of another browser
-// or none at all: which of them is not told.
-var errExpired = refuse(http.StatusBadRequest, "login_expired")
-
-// serve serves a page.
-func (p *Pages) serve(w http.ResponseWriter, r *http.Request, s step, provider Provider) error {
-	instance, err := p.Instance(r)
+// open reads a flow.
+func (v *visit) open(sealed string) error {
+	m := &tokenv1.Flow{}
+	err := v.Box.Open(v.r.Context(), v.browser.Instance.ID, token.Flow, sealed, m)
+	if errors.Is(err, token.ErrInvalid) {
+		return errExpired
+	}
 	if err != nil {
 		return err
 	}
-	policy.RequestFrom(r.Context()).Instance = instance.ID
-	v := &visit{Pages: p, provider: provider, w: w, r: r, instance: instance, began: p.Now(), cookies: readCookies(r, p.secure(r)), flow: &tokenv1.Flow{}}
-	v.words = p.wordsFor(r, instance, "", "")
+	f := flow.Of(m)
+	if !f.IsRecent(v.Now()) {
+		return errExpired
+	}
+	v.resume(f)
+	return nil
+}
+
+// serve serves a page of a login: GET shows it, POST takes an answer.
+func (v *visit) serve(p *flow.Page) error {
+	if v.r.Method == http.MethodPost {
+		if err := v.readForm(v.w, v.r); err != nil {
+			return err
+		}
+	}
+	sealed := v.r.URL.Query().Get("flow")
 	switch {
-	case r.URL.Path == pathDoor:
-		return serveDoor(v)
-	case r.URL.Path == pathSignedOut && r.Method == http.MethodGet:
-		return serveSignedOut(v)
-	case strings.HasPrefix(r.URL.Path, pathCallback):
-		return serveCallback(v)
-	case r.URL.Path == pathBegin && r.Method == http.MethodGet:
-		return takeUp(v, r.URL.Query().Get("flow"))
-	case s.show != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead):
-		if r.URL.Query().Get("flow") == "" {
-			if r.URL.Path != pathName { // a page by itself: begin at the first
-				http.Redirect(w, r, pathName, http.StatusSeeOther)
-				return nil
-			}
-			v.flow = &tokenv1.Flow{Browser: v.cookies.bind(w), StartedAt: p.Now().Unix()}
-			signedIn, err := v.signedIn()
-			if err != nil {
-				return err
-			}
-			if signedIn {
-				return v.due("") // the accounts say so
-			}
-		} else if err := v.open(r.URL.Query().Get("flow")); err != nil {
+	case v.r.Method == http.MethodPost:
+		sealed = v.r.PostForm.Get("flow")
+	case sealed == "" && p.Path != flow.PathName: // a page by itself: begin at the first
+		http.Redirect(v.w, v.r, flow.PathName, http.StatusSeeOther)
+		return nil
+	case sealed == "":
+		v.flow.Bind(v.browser.Jar.Bind())
+		sessions, err := v.browser.Load(v.r.Context(), v.flow)
+		if err != nil {
 			return err
 		}
-	case r.Method == http.MethodPost && s.take != nil:
-		if err := p.readForm(w, r); err != nil {
-			return err
+		if slices.ContainsFunc(sessions, func(k browser.Session) bool { return k.IsComplete(v.Now()) }) {
+			return v.to(flow.PathAccounts) // they say who is signed in
 		}
-		v.form = r.PostForm
-		if err := v.open(v.form.Get("flow")); err != nil {
-			return err
-		}
-	default:
-		w.Header().Set("Allow", "GET, HEAD, POST")
-		return refuse(http.StatusMethodNotAllowed, "method_not_allowed")
+		return v.step(p, nil)
 	}
-	v.words = p.wordsFor(r, instance, v.flow.GetOrgId(), v.flow.GetLanguage())
-	if r.Method != http.MethodPost {
-		return s.show(v)
+	if err := v.open(sealed); err != nil {
+		return err
 	}
-	if s.tried {
-		giveBack, wait := p.Tries.Take(instance.ID, policy.RequestFrom(r.Context()).ClientAddress)
+	if !v.browser.Jar.Owns(v.flow.Browser()) { // SEC-142
+		return errExpired
+	}
+	if v.r.Method != http.MethodPost {
+		return v.step(p, nil)
+	}
+	return v.step(p, v.r.PostForm)
+}
+
+// step has a page show itself or take an answer, if it may be opened; else the browser goes to
+// the page that is due. form is nil when it shows.
+func (v *visit) step(p *flow.Page, form url.Values) error {
+	var k *browser.Session
+	var err error
+	if _, signsIn := v.flow.State().(flow.SignIn); signsIn && p.NeedsSession() {
+		if k, err = v.browser.Current(v.r.Context(), v.flow); err != nil {
+			return err
+		}
+	}
+	due := flow.Next(v.flow, stateOf(k), v.Now())
+	if !p.MayOpen(v.flow, stateOf(k), due) {
+		return v.to(due.Path())
+	}
+	q, handler := &step.Request{Flow: v.flow, Browser: v.browser, Session: k, Form: form, Words: v.words}, v.steps.Of(p)
+	q.Asks = func(ctx context.Context, k *flow.Session) (*step.Consent, error) {
+		return v.provider.Asks(ctx, v.r.Host, v.browser.Instance, v.flow, sessionOf(k, v.Now()))
+	}
+	if form == nil {
+		answer, err := handler.Show(v.r.Context(), q)
+		if err != nil {
+			return err
+		}
+		return v.answer(answer)
+	}
+	answer, err := v.take(p, func() (step.Answer, error) { return handler.Take(v.r.Context(), q) })
+	if err != nil {
+		return err
+	}
+	return v.answer(answer)
+}
+
+// take has an answer taken, as the table says: counted for the address that it comes from
+// unless it is right, and answered in time.
+func (v *visit) take(p *flow.Page, take func() (step.Answer, error)) (answer step.Answer, err error) {
+	if p.Tried {
+		giveBack, wait := v.Tries.Take(v.browser.Instance.ID, policy.RequestFrom(v.r.Context()).ClientAddress)
 		if wait > 0 {
-			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
-			return refuse(http.StatusTooManyRequests, "too_many_tries")
+			v.w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+			return answer, refuse(http.StatusTooManyRequests, "too_many_tries")
 		}
 		defer func() {
-			if !v.spent {
+			if !answer.Counts {
 				giveBack()
 			}
 		}()
 	}
-	return s.take(v)
+	if !p.InTime {
+		return take()
+	}
+	err = inTime(v.r.Context(), v.Users.Hashes.Quantum(), func() (err error) {
+		answer, err = take()
+		return err
+	})
+	return answer, err
 }
 
-// readForm reads a form that one of our own pages sent (SEC-143).
-func (p *Pages) readForm(w http.ResponseWriter, r *http.Request) error {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
-		return refuse(http.StatusUnsupportedMediaType, "unsupported_media_type")
-	}
-	if !sameOrigin(r, p.Issuer(r)) {
-		return refuse(http.StatusForbidden, "cross_site")
-	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
-		if _, long := errors.AsType[*http.MaxBytesError](err); long {
-			return refuse(http.StatusRequestEntityTooLarge, "too_large")
+// answer writes what comes of a step.
+func (v *visit) answer(a step.Answer) error {
+	if a.Event != nil {
+		v.flow.On(a.Event)
+		if is, ok := a.Event.(flow.Refused); ok {
+			policy.RequestFrom(v.r.Context()).Reason = is.Reason
 		}
-		return refuse(http.StatusBadRequest, "invalid_request")
 	}
-	return nil
+	switch {
+	case a.Page != nil:
+		return v.render(a.Page, a.Mistakes)
+	case a.Address != "":
+		v.w.Header().Set("Referrer-Policy", "no-referrer")
+		v.redirect(a.Address)
+		return nil
+	case a.To != "":
+		return v.to(a.To)
+	case a.Cancel:
+		leave(v.w, v.browser.Jar)
+		v.provider.Cancel(v.w, v.r, v.browser.Instance, v.flow)
+		return nil
+	}
+	return v.advance()
 }
 
-// sameOrigin reports whether a page of ours sent a form. Our pages have no
-// referrer, so browsers say that the origin is null; then, as when it is absent,
-// Sec-Fetch-Site decides, which no script can set. Who sends neither is no browser
-// of today, and still needs the cookie.
-func sameOrigin(r *http.Request, issuer string) bool {
-	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
-	if site != "" && site != "same-origin" {
-		return false
-	}
-	return origin == "" || origin == "null" || strings.EqualFold(origin, issuer)
-}
-
-// open reads a flow, which has to be one of this browser (SEC-142).
-func (v *visit) open(sealed string) error {
-	if err := v.unseal(sealed); err != nil {
+// advance goes on by what is stored now: to the page that is due, or back to who began the
+// login.
+func (v *visit) advance() error {
+	ctx := v.r.Context()
+	k, err := v.browser.Current(ctx, v.flow)
+	if err != nil {
 		return err
 	}
-	if !v.cookies.own(v.flow.GetBrowser()) {
-		return errExpired
+	due := flow.Next(v.flow, stateOf(k), v.Now())
+	if due == flow.LinkIt {
+		event, err := v.federation.Link(ctx, &federation.Login{Flow: v.flow, Browser: v.browser, Language: v.words.Language()}, k)
+		if err != nil {
+			return err
+		}
+		return v.answer(step.Answer{Event: event})
 	}
+	event, err := v.steps.Challenge(ctx, v.browser, k, due)
+	if err != nil {
+		return err
+	}
+	if event != nil {
+		v.flow.On(event)
+	}
+	if due != flow.Nothing || v.flow.Asked().Request == "" {
+		return v.to(due.Path())
+	}
+	leave(v.w, v.browser.Jar)
+	v.provider.Finish(v.w, v.r, v.browser.Instance, v.flow, sessionOf(&k.Session, v.Now()))
 	return nil
 }
 
-// unseal reads a flow.
-func (v *visit) unseal(sealed string) error {
-	flow := &tokenv1.Flow{}
-	err := v.Box.Open(v.r.Context(), v.instance.ID, token.Flow, sealed, flow)
-	if errors.Is(err, token.ErrInvalid) || err == nil && !recent(v.Now(), flow.GetStartedAt()) {
-		return errExpired
+// to sends the browser to a page, with the flow as it is now.
+func (v *visit) to(path string) error {
+	sealed, err := v.seal(v.r.Context(), v.browser.Instance.ID, v.flow)
+	if err == nil {
+		v.redirect(path + "?flow=" + sealed)
 	}
-	v.flow = flow
 	return err
 }
 
-// recent reports whether what was made at a time is good still.
-func recent(now time.Time, at int64) bool {
-	age := now.Sub(time.Unix(at, 0))
-	return age < flowLifetime && age > -time.Minute
+// redirect sends the browser to an address.
+func (v *visit) redirect(address string) {
+	leave(v.w, v.browser.Jar)
+	http.Redirect(v.w, v.r, address, http.StatusSeeOther)
 }
 
-// sealed returns the flow as it travels.
-func (v *visit) sealed() (string, error) {
-	sealed, err := v.Box.Seal(v.r.Context(), v.instance.ID, token.Flow, v.flow)
+// render shows a page of the login with the mistakes that were made on it.
+func (v *visit) render(p *page.Page, mistakes []page.Mistake) error {
+	v.flow.Told()
+	sealed, err := v.seal(v.r.Context(), v.browser.Instance.ID, v.flow)
+	if err != nil {
+		return err
+	}
+	for _, one := range mistakes {
+		policy.RequestFrom(v.r.Context()).Reason = one.Key
+	}
+	p.Login(v.flow, sealed, mistakes)
+	leave(v.w, v.browser.Jar)
+	targets := page.FormTargets(v.flow.Asked().Request)
+	if len(p.Providers) > 0 {
+		targets = page.Beyond(targets, v.secure(v.r))
+	}
+	v.show(v.w, v.r, p, targets)
+	return nil
+}
+
+// leave gives the browser the cookies that it is to keep; it comes before whatever writes the
+// answer.
+func leave(w http.ResponseWriter, jar *browser.Jar) {
+	for _, one := range jar.Cookies() {
+		http.SetCookie(w, one)
+	}
+	w.Header().Set("Cache-Control", "no-store")
+}
+
+// seal returns a flow as it travels.
+func (p *Pages) seal(ctx context.Context, instanceID string, f *flow.Flow) (string, error) {
+	sealed, err := p.Box.Seal(ctx, instanceID, token.Flow, f.Message())
 	if len(sealed) > maxFlow {
 		err = refuse(http.StatusRequestEntityTooLarge, "too_large")
 	}
 	return sealed, err
 }
 
-// to sends the browser to a page, with the flow as it is now.
-func (v *visit) to(path string) error {
-	sealed, err := v.sealed()
-	if err != nil {
-		return err
-	}
-	v.leave()
-	http.Redirect(v.w, v.r, path+"?flow="+sealed, http.StatusSeeOther)
-	return nil
-}
-
-// leave gives the browser the session tokens it is to keep; it comes before
-// whatever writes the answer.
-func (v *visit) leave() {
-	if v.changed {
-		v.cookies.keep(v.w)
-		v.changed = false
-	}
-	v.w.Header().Set("Cache-Control", "no-store")
-}
-
-// load reads the sessions of the browser of those users who may sign in, and may do
-// so here: sessions of others do not count on any road (SEC-018).
-func (v *visit) load() error {
-	all, err := v.read(v.r.Context(), v.instance.ID, v.cookies.tokens)
-	v.sessions = nil
-	for i := range all {
-		if all[i].IsActive && (v.flow.GetOrgId() == "" || v.flow.GetOrgId() == all[i].OrgID) && (v.flow.GetUserId() == "" || v.flow.GetUserId() == all[i].UserID) {
-			v.sessions = append(v.sessions, all[i])
-		}
-	}
-	return err
-}
-
-// signedIn reports whether somebody is signed in with this browser.
-func (v *visit) signedIn() (bool, error) {
-	if err := v.load(); err != nil {
-		return false, err
-	}
-	return slices.ContainsFunc(v.sessions, func(k browserSession) bool { return k.complete(v.Now()) }), nil
-}
-
-// find returns a session of the browser by its ID.
-func (v *visit) find(id string) *browserSession {
-	for i := range v.sessions {
-		if v.sessions[i].ID == id && id != "" {
-			return &v.sessions[i]
-		}
-	}
-	return nil
-}
-
-// fresh reports whether the user proved who they are as late as the flow asks for; next asks
-// the same of the second factor.
-func (v *visit) fresh(k *browserSession) bool {
-	at := k.provenTime(v.Now())
-	return !v.flow.GetFresh() && !at.IsZero() && at.Unix() >= v.flow.GetNotBefore()
-}
-
-// next returns the page that a session needs next, "" when it needs none. It is the
-// one place that decides; every page asks it, so none can be left out (SEC-144).
-func (v *visit) next(k *browserSession) string {
-	now := v.Now()
-	switch {
-	case v.flow.GetRegistering(): // whether or not there is a user (SEC-170)
-		return pathVerify
-	case k == nil && v.flow.GetLoginName() == "":
-		return pathName
-	case k == nil, !k.isProven(now), !v.fresh(k), v.flow.GetLinking() && !v.provedHere(k):
-		return pathPassword
-	case !k.hasFactor(now), len(k.factors()) > 0 && k.factorTime().Unix() < v.flow.GetNotBefore():
-		return k.factors()[0]
-	case k.mustChange(now) && !since(k.PasswordVerifiedAt, now.Add(-recentPassword)):
-		return pathPassword
-	case k.mustChange(now):
-		return pathChange
-	case v.flow.GetConsent():
-		return pathConsent
-	}
-	return ""
-}
-
-// current reads the session that is being authenticated anew.
-func (v *visit) current() (*browserSession, error) {
-	if err := v.load(); err != nil {
-		return nil, err
-	}
-	return v.find(v.flow.GetSessionId()), nil
-}
-
-// at reads the session that is being authenticated; nil when page is not what it
-// needs, and the browser was sent to the page that is.
-func (v *visit) at(page string) (*browserSession, error) {
-	k, err := v.current()
-	if err != nil {
-		return nil, err
-	}
-	if next := v.next(k); next != page {
-		return nil, v.due(next)
-	}
-	return k, nil
-}
-
-// due sends the browser to the page that is due. A page that is opened out of turn
-// finishes nothing: then the accounts are next.
-func (v *visit) due(next string) error {
-	if next == "" {
-		next = pathAccounts
-	}
-	return v.to(next)
-}
-
-// advance goes on after a proof, by what is stored now: to the next page, or back
-// to who began the login.
-func (v *visit) advance() error {
-	k, err := v.current()
-	if err != nil {
-		return err
-	}
-	if next := v.next(k); next != "" {
-		if k != nil && slices.Contains(k.factors(), next) {
-			err = challenge(v, k, next)
-		}
-		if err != nil {
-			return err
-		}
-		return v.to(next)
-	}
-	if v.flow.GetLinking() {
-		if linked, err := linkExternal(v, k); err != nil || !linked {
-			return err
-		}
-	}
-	if v.flow.GetRequest() == "" {
-		return v.to(pathAccounts)
-	}
-	v.leave()
-	v.provider.Finish(v.w, v.r, v.instance, v.flow, k.session(v.Now()))
-	return nil
-}
-
-// takeCancel goes back to who began the login, without a user. It is a form, because
-// browsers follow links before anybody does (prefetch), and one of its own, because
-// who leaves need not fill anything in. What was proven so far stays in the session,
-// as when the window is closed.
-func takeCancel(v *visit) error {
-	if v.flow.GetRequest() == "" { // nobody waits
-		return v.to(pathName)
-	}
-	v.leave()
-	v.provider.Cancel(v.w, v.r, v.instance, v.flow)
-	return nil
-}
-
-// Begin sends the browser to the first page of a login: flow holds what the
-// request asks for.
-func (p *Pages) Begin(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow) {
-	if err := p.begin(w, r, instance, flow); err != nil {
-		p.fail(w, r, err)
-	}
-}
-
-func (p *Pages) begin(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow) error {
-	v := &visit{Pages: p, w: w, r: r, instance: instance, cookies: readCookies(r, p.secure(r)), flow: flow}
-	flow.Browser, flow.StartedAt = nil, p.Now().Unix()
-	flow.SessionId, flow.LoginName, flow.External, flow.Linking, flow.Consent = "", "", nil, false, false
-	if len(flow.GetLoginHint()) > maxName {
-		flow.LoginHint = ""
-	}
-	if len(flow.GetLanguage()) > maxLanguageText {
-		flow.Language = ""
-	}
-	if r.Method == http.MethodPost && v.cookies.browser == "" {
-		// A form of another site comes without our cookies, which are Lax. The GET that
-		// follows brings them, so that none is overwritten and no session overlooked.
-		return v.to(pathBegin)
-	}
-	return v.first()
-}
-
-// takeUp begins a login whose request came without cookies. Its flow is bound to no
-// browser yet: until it is, it is worth as much as the request, which anybody can
-// make.
-func takeUp(v *visit, sealed string) error {
-	if err := v.unseal(sealed); err != nil {
-		return err
-	}
-	if len(v.flow.GetBrowser()) > 0 || v.Now().Sub(time.Unix(v.flow.GetStartedAt(), 0)) > time.Minute {
-		return errExpired
-	}
-	return v.first()
-}
-
-// first sends the browser to the first page of a login.
-func (v *visit) first() error {
-	flow := v.flow
-	flow.Browser = v.cookies.bind(v.w)
-	if err := v.load(); err != nil {
-		return err
-	}
-	switch {
-	case flow.GetIdpId() != "":
-		return beginExternal(v, flow.GetIdpId())
-	case flow.GetCreate() && v.instance.AllowRegistration:
-		return v.to(pathRegister)
-	case len(v.sessions) > 1, flow.GetChoose() && len(v.sessions) > 0:
-		return v.to(pathAccounts)
-	case len(v.sessions) == 1 && v.r.URL.Path == pathBegin && v.next(&v.sessions[0]) == "" && flow.GetRequest() != "":
-		// The endpoint would have found this session, had the request come with cookies.
-		v.provider.Finish(v.w, v.r, v.instance, flow, v.sessions[0].session(v.Now()))
+// stateOf returns what a flow knows of a session.
+func stateOf(k *browser.Session) *flow.Session {
+	if k == nil {
 		return nil
-	case len(v.sessions) == 1 && flow.GetLoginHint() == "":
-		flow.LoginHint = v.sessions[0].LoginName // to sign in again
 	}
-	return v.to(pathName)
+	return &k.Session
 }
 
 // inTime runs what must not tell by its time what it found, and answers at the next
 // multiple of a quantum (SEC-170).
-func inTime(ctx context.Context, do func() error) error {
-	begun, quantum := time.Now(), secret.Quantum()
+func inTime(ctx context.Context, quantum time.Duration, do func() error) error {
+	begun := time.Now()
 	err := do()
 	timer := time.NewTimer(quantum - time.Since(begun)%quantum)
 	defer timer.Stop()

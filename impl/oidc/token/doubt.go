@@ -34,7 +34,7 @@ func (e *Endpoint) doubt(x *request, err error) {
 		return
 	}
 	e.Ledger.Doubt(at, use, shown, func(ctx context.Context) error {
-		of, err := e.Clients.Authenticate(ctx, at, shown, kind.methods)
+		of, err := e.Proves.Authenticate(ctx, at, shown, kind.methods)
 		if err == nil && of.ClientID != clientID {
 			err = endpoint.ErrClient
 		}

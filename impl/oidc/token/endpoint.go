@@ -35,10 +35,17 @@ type Endpoint struct {
 	IsOn     func(ctx context.Context, feature policyv1.Feature, instance *policy.Instance) (bool, error)
 	Roles    *policy.Roles
 	Clients  *client.Directory
+	Proves   Authenticator
 	Subjects *subject.Reader
 	Tokens   *access.Reader
 	Issuer   *issue.Issuer
 	Ledger   *ledger.Ledger
+}
+
+// Authenticator finds out which application a request comes from, by what it shows: a
+// client.Directory does.
+type Authenticator interface {
+	Authenticate(ctx context.Context, at endpoint.Site, shown client.Credentials, methods []appv3.AuthMethodType) (*client.Client, error)
 }
 
 // request is one that is under way: what the steps found out.
@@ -183,12 +190,12 @@ func (e *Endpoint) authenticate(ctx context.Context, x *request) (err error) {
 	}
 	switch x.kind.by {
 	case applications:
-		x.client, err = e.Clients.Authenticate(ctx, x.at, x.shown, x.kind.methods)
+		x.client, err = e.Proves.Authenticate(ctx, x.at, x.shown, x.kind.methods)
 		x.Client = x.client
 	case services:
 		x.service, err = e.Clients.AuthenticateService(ctx, x.at, x.shown)
 		if errors.Is(err, endpoint.ErrClient) {
-			if _, other := e.Clients.Authenticate(ctx, x.at, x.shown, x.kind.methods); other == nil {
+			if _, other := e.Proves.Authenticate(ctx, x.at, x.shown, x.kind.methods); other == nil {
 				err = endpoint.UnauthorizedClient("applications have no tokens of their own; a service user does")
 			}
 		}
@@ -216,7 +223,7 @@ func (e *Endpoint) signer(ctx context.Context, x *request) (*client.Service, err
 	if !x.shown.Anonymous() {
 		_, err := e.Clients.AuthenticateService(ctx, x.at, x.shown)
 		if errors.Is(err, endpoint.ErrClient) {
-			_, err = e.Clients.Authenticate(ctx, x.at, x.shown, x.kind.methods)
+			_, err = e.Proves.Authenticate(ctx, x.at, x.shown, x.kind.methods)
 		}
 		if err != nil {
 			return nil, err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/core/store/pgtest"
@@ -88,7 +89,7 @@ func New(t *testing.T, nodes int, configure func(*server.Config)) *Cluster {
 	}
 	for range nodes {
 		config := c.Env
-		config.DB = pgtest.ConnectTo(t, store.Config{URL: url, MaxConns: connections, Statements: config.Telemetry.Statements()})
+		config.DB = pgtest.ConnectTo(t, store.Config{URL: url, MaxConns: connections, Statements: config.Telemetry.Statements(policy.StatementsOf)})
 		c.Nodes = append(c.Nodes, "http://"+Start(t, config))
 	}
 	return c

@@ -239,7 +239,7 @@ func TestAPrivateServerLeavesNothing(t *testing.T) {
 			if err := cmd.Wait(); (err == nil) != test.wantOK {
 				t.Errorf("%v: %s", err, output.String())
 			}
-			left, err := filepath.Glob(filepath.Join(dir, folderPrefix+"*"))
+			left, err := filepath.Glob(filepath.Join(dir, FolderPrefix+"*"))
 			if err != nil || len(left) > 0 {
 				t.Errorf("%v %q are left over", err, left)
 			}
@@ -272,9 +272,9 @@ func TestOnlyAbandonedFoldersAreSwept(t *testing.T) {
 		locked   bool
 		wantGone bool
 	}{
-		{folderPrefix + "abandoned", old, false, true},
-		{folderPrefix + "in-use", old, true, false},
-		{folderPrefix + "new", time.Now(), false, false},
+		{FolderPrefix + "abandoned", old, false, true},
+		{FolderPrefix + "in-use", old, true, false},
+		{FolderPrefix + "new", time.Now(), false, false},
 		{"else", old, false, false},
 	} {
 		folder := filepath.Join(dir, test.name)

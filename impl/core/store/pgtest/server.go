@@ -22,7 +22,9 @@ import (
 )
 
 const (
-	folderPrefix = "writ-pgtest-"
+	// FolderPrefix begins the names of the folders of servers, of which one that nobody uses is
+	// removed by the next.
+	FolderPrefix = "writ-pgtest-"
 	dropTimeout  = 30 * time.Second
 
 	// templateLock is the advisory lock of whoever makes a template.
@@ -91,18 +93,18 @@ func (s *server) open(ctx context.Context, migrations fs.FS, migrate func(contex
 }
 
 func (s *server) startPrivate(ctx context.Context) (err error) {
-	dir := scratch()
+	dir := Scratch()
 	sweep(dir)
-	if s.folder, err = os.MkdirTemp(dir, folderPrefix); err != nil {
+	if s.folder, err = os.MkdirTemp(dir, FolderPrefix); err != nil {
 		return err
 	}
 	s.private, err = postgres.Start(ctx, postgres.Config{Dir: s.folder, Logger: slog.New(slog.DiscardHandler)})
 	return err
 }
 
-// scratch returns where the private server lives: in memory if there is plenty,
+// Scratch returns where the private server lives: in memory if there is plenty,
 // where cloning takes a fifth of what it takes on ext4. TMPDIR decides if set.
-func scratch() string {
+func Scratch() string {
 	const memory, plenty = "/dev/shm", 4 << 30
 	var room syscall.Statfs_t
 	if os.Getenv("TMPDIR") == "" && syscall.Statfs(memory, &room) == nil && room.Bavail*uint64(room.Bsize) > plenty {
@@ -225,7 +227,7 @@ func hash(files fs.FS) ([]byte, error) {
 // sweep removes folders of processes that could not. One in use is locked by
 // its server, and gets its lock well within a minute of being made.
 func sweep(dir string) {
-	folders, _ := filepath.Glob(filepath.Join(dir, folderPrefix+"*")) // fails only on a malformed pattern
+	folders, _ := filepath.Glob(filepath.Join(dir, FolderPrefix+"*")) // fails only on a malformed pattern
 	for _, folder := range folders {
 		info, err := os.Stat(folder)
 		if err != nil || time.Since(info.ModTime()) < time.Minute {

@@ -13,7 +13,6 @@ import (
 	"github.com/writ-id/writ/impl/api/user"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
-	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/oidc/login/code"
 	"github.com/writ-id/writ/impl/oidc/login/rule"
@@ -103,7 +102,7 @@ func (s *Service) Reset(ctx context.Context, instanceID, userID, browser, typed,
 	if Is(password, of.LoginName) {
 		return IsName, nil
 	}
-	hash, err := secret.New(ctx, instanceID, password)
+	hash, err := s.Users.Hashes.New(ctx, instanceID, password)
 	if err != nil {
 		return Right, err
 	}
@@ -128,11 +127,11 @@ func (s *Service) Change(ctx context.Context, instanceID, userID, sessionID, pas
 		return Right, err
 	}
 	// Not a way to try passwords: who is here has just proven this one.
-	same, _, err := secret.Verify(ctx, instanceID, of.PasswordHash, password, of.PasswordHash != "")
+	same, _, err := s.Users.Hashes.Verify(ctx, instanceID, of.PasswordHash, password, of.PasswordHash != "")
 	if err != nil || same {
 		return Same, err
 	}
-	hash, err := secret.New(ctx, instanceID, password)
+	hash, err := s.Users.Hashes.New(ctx, instanceID, password)
 	if err != nil {
 		return Right, err
 	}

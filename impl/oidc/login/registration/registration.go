@@ -27,6 +27,7 @@ import (
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
+	"github.com/writ-id/writ/impl/oidc/login/browser"
 	"github.com/writ-id/writ/impl/oidc/login/code"
 	"github.com/writ-id/writ/impl/oidc/login/password"
 	"github.com/writ-id/writ/impl/oidc/login/rule"
@@ -128,6 +129,20 @@ type Where struct {
 	UserAgent                   *sessionv3.UserAgent
 }
 
+// At completes where a registration with an address goes on, in a browser. Without an
+// organization no session is begun.
+func (s *Service) At(ctx context.Context, b *browser.Browser, at Where, address string) (Where, error) {
+	at.InstanceID, at.UserAgent = b.Instance.ID, b.Agent
+	var err error
+	if at.Browser, err = b.AsksFor(ctx, address); err != nil {
+		return at, err
+	}
+	if at.Door, err = b.DoorOfAddress(ctx, address); err == nil && at.OrgID != "" {
+		at.Lifetime, err = b.Idle(ctx, at.OrgID)
+	}
+	return at, err
+}
+
 // Begun is what a registration goes on with: a user and a session, in which they are proven,
 // or what looks like them.
 type Begun struct {
@@ -150,7 +165,7 @@ func (s *Service) Register(ctx context.Context, at Where, said Form, typed strin
 	if !may(said.username()) {
 		return nil, ErrPasswordIsName
 	}
-	hash, err := secret.New(ctx, at.InstanceID, typed) // on every road, and not within a transaction: it takes long
+	hash, err := s.Users.Hashes.New(ctx, at.InstanceID, typed) // on every road, and not within a transaction: it takes long
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,0 @@
-package secret
-
-// Dear ends what Cheap began.
-func Dear() { cheap.Store(false) }

@@ -1,0 +1,3 @@
+package db
+
+type RowEntry struct{ One, Two string }
