@@ -71,6 +71,7 @@ func generate(plugin *protogen.Plugin, file *protogen.File, requests readable) e
 		}
 	}
 	for _, message := range file.Messages {
+		generateEvent(g, message)
 		generateJSON(g, message)
 		if err := generateRead(g, message, requests); err != nil {
 			return err

@@ -70,6 +70,9 @@ func code(plugin *protogen.Plugin, found *models) (map[string]string, error) {
 		return nil, err
 	}
 	maps.Copy(files, further)
+	if files["settings.go"], err = settings(plugin, found); err != nil {
+		return nil, err
+	}
 	files["sealed.go"], err = found.seals.code(plugin, found)
 	return files, err
 }

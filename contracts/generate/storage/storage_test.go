@@ -163,6 +163,14 @@ func TestWhatDoesNotFitFailsByName(t *testing.T) {
 			m := messageOf(t, set, "writ.project.v3alpha.SearchProjectsRequest")
 			m.Field = append(m.Field, text("colour", 99))
 		}},
+		{"a setting that is shown and is no property", "writ.settings.v3alpha.ResolvedBrandingSettings.colour: it is no property of writ.event.v1.BrandingSet", func(t *testing.T, set *descriptorpb.FileDescriptorSet) {
+			m := messageOf(t, set, "writ.settings.v3alpha.ResolvedBrandingSettings")
+			m.Field = append(m.Field, text("colour", 99))
+		}},
+		{"a setting that is asked for and is no property", "writ.settings.v3alpha.SetBrandingSettings.colour: it is no property of writ.event.v1.BrandingSet", func(t *testing.T, set *descriptorpb.FileDescriptorSet) {
+			m := messageOf(t, set, "writ.settings.v3alpha.SetBrandingSettings")
+			m.Field = append(m.Field, text("colour", 99))
+		}},
 		{"a sealed field of a column that is not", "the column secret_hash is sealed here and not in sql/sealed.yaml", func(t *testing.T, set *descriptorpb.FileDescriptorSet) {
 			for _, field := range messageOf(t, set, "writ.transfer.v1.TransferApp").GetField() {
 				if field.GetName() == "secret_hash" {

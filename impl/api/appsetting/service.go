@@ -8,6 +8,7 @@ import (
 
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	settingsv3 "github.com/writ-id/writ/gen/proto/writ/settings/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/core/event"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
@@ -33,11 +34,7 @@ const Subject = "applications"
 // word is what a context says.
 type word = eventv1.ApplicationSettingsSet
 
-var (
-	defaults = &word{RolesNeedTrust: &settingsv3.BoolSetting{Value: new(bool)}}
-	resolver = setting.NewResolver[*word, *settingsv3.ResolvedApplicationSettings]()
-	asker    = setting.NewAsker[*settingsv3.SetApplicationSettings, *word]()
-)
+var defaults = &word{RolesNeedTrust: &settingsv3.BoolSetting{Value: new(bool)}}
 
 // ResolveApplicationSettings reads the settings as they apply in the context of the call.
 func (s *Service) ResolveApplicationSettings(ctx context.Context, _ *settingsv3.ResolveApplicationSettingsRequest) (*settingsv3.ResolveApplicationSettingsResponse, error) {
@@ -56,14 +53,14 @@ func (s *Service) ResolveApplicationSettings(ctx context.Context, _ *settingsv3.
 		}
 	}
 	return &settingsv3.ResolveApplicationSettingsResponse{
-		Details: setting.Details(words, in, s.Now()), Settings: resolver.Resolve(words, defaults, in, &settingsv3.ResolvedApplicationSettings{}),
+		Details: setting.Details(words, in, s.Now()), Settings: storage.ResolveApplicationSettings(words, defaults, in),
 	}, nil
 }
 
 // SetApplicationSettings sets or takes back what is present.
 func (s *Service) SetApplicationSettings(ctx context.Context, req *settingsv3.SetApplicationSettingsRequest) (*settingsv3.SetApplicationSettingsResponse, error) {
 	details, err := setting.Set(ctx, &s.Env, setting.Change[*word]{
-		Subject: Subject, Says: asker.Asked(req.GetSettings()),
+		Subject: Subject, Says: storage.AskSetApplicationSettings(req.GetSettings()),
 		Agree: func(words []setting.Word[*word]) error {
 			if loosens(words) {
 				return fault.Invalid("SETTING_LOOSENED", "settings.rolesNeedTrust.value", "must be true, as above")

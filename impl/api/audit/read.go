@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	_ "embed"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -9,6 +10,7 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	eventv3 "github.com/writ-id/writ/gen/proto/writ/event/v3alpha"
 	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	"github.com/writ-id/writ/impl/core/sqltext"
 	"github.com/writ-id/writ/impl/core/store"
 )
 
@@ -74,44 +76,33 @@ func (s *Service) commitOf(ctx context.Context, instanceID string, sequence int6
 	return next - 1, err
 }
 
-// columns are those that this program knows: beside a newer one the table may have more.
-const columns = "e.instance_id, e.sequence, e.aggregate_type, e.aggregate_id, e.event_type, e.payload, e.creator, e.owner_type, e.owner_id, e.created_at, e.xid, e.client_address, e.traceparent"
+//go:embed read.sql
+var readSQL string
 
-// read runs the statement of a filter. Types are looked for one by one, each in its order
-// and no further than the page: an index has the events of one type sorted, not those of
-// several.
+var statements = sqltext.Read(readSQL)
+
+// read runs the statement of a filter.
 func (s *Service) read(ctx context.Context, f *filter, order string, limit, offset int64) ([]db.Event, error) {
-	sql := "SELECT " + columns + " FROM events e WHERE "
-	tail := " ORDER BY " + order + " LIMIT " + f.Arg(limit) + "::bigint OFFSET " + f.Arg(offset) + "::bigint"
+	fills := []string{"order", order, "limit", f.Arg(limit), "offset", f.Arg(offset)}
+	name := "Events"
 	switch {
 	case f.types == nil:
-		conditions, _ := f.SQL()
-		sql += conditions + tail
 	case f.ofObject || strings.HasPrefix(order, "xid"):
 		f.In("e.event_type", f.types)
-		conditions, _ := f.SQL()
-		sql += conditions + tail
 	default:
-		conditions, _ := f.SQL()
-		sql = "SELECT o.* FROM unnest(" + f.Arg(f.types) + "::text[]) AS kind (name) CROSS JOIN LATERAL (" +
-			sql + conditions + " AND e.event_type = kind.name ORDER BY " + order + " LIMIT " + f.Arg(limit+offset) + "::bigint) o" + tail
+		name, fills = "EventsOfTypes", append(fills, "types", f.Arg(f.types), "share", f.Arg(limit+offset))
 	}
-	_, args := f.SQL()
-	rows, err := s.DB.SearchConn().Query(ctx, sql, args...)
+	conditions, args := f.SQL()
+	rows, err := s.DB.SearchConn().Query(ctx, statements.SQL(name, append(fills, "conditions", conditions)...), args...)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, pgx.RowToStructByName[db.Event])
 }
 
-// Events are numbered about when they happen: a call takes seconds at most, and the
-// clocks of nodes differ little. So in a long trail a time bounds the sequence as well,
-// with an hour to spare, and a search need not read everything before it. In a short one
-// that is not worth it, and clocks of development may be moved.
-const (
-	longTrail = 1_000_000
-	spare     = "interval '1 hour'"
-)
+// longTrail is the length from which a time bounds the sequence too. In a shorter trail that
+// is not worth it, and clocks of development may be moved.
+const longTrail = 1_000_000
 
 // hurry bounds the sequence by the times that are asked for.
 func (f *filter) hurry(newest int64) {
@@ -119,14 +110,12 @@ func (f *filter) hurry(newest int64) {
 		return
 	}
 	for _, bound := range f.times {
-		at := f.Arg(bound.at.AsTime()) + "::timestamptz"
+		fills := []string{"instance", f.Instance(), "at", f.Arg(bound.at.AsTime())}
 		if bound.method <= object.TimestampFilterMethod_TIMESTAMP_Filter_METHOD_GREATER_OR_EQUALS {
-			f.And("e.sequence > coalesce((SELECT b.sequence FROM events b WHERE b.instance_id = $1 AND b.created_at < " + at + " - " + spare +
-				" ORDER BY b.created_at DESC LIMIT 1), 0)")
+			f.And(statements.SQL("NotLongBefore", fills...))
 		}
 		if bound.method != object.TimestampFilterMethod_TIMESTAMP_Filter_METHOD_GREATER && bound.method != object.TimestampFilterMethod_TIMESTAMP_Filter_METHOD_GREATER_OR_EQUALS {
-			f.And("e.sequence < coalesce((SELECT b.sequence FROM events b WHERE b.instance_id = $1 AND b.created_at > " + at + " + " + spare +
-				" ORDER BY b.created_at LIMIT 1), 9223372036854775807)")
+			f.And(statements.SQL("NotLongAfter", fills...))
 		}
 	}
 }

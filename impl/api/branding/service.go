@@ -14,6 +14,7 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	settingsv3 "github.com/writ-id/writ/gen/proto/writ/settings/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/core/event"
 	"github.com/writ-id/writ/impl/core/fair"
 	"github.com/writ-id/writ/impl/core/policy"
@@ -23,11 +24,6 @@ import (
 
 // Subject is what these settings are called where settings are stored.
 const Subject = "branding"
-
-var (
-	resolver = setting.NewResolver[*eventv1.BrandingSet, *settingsv3.ResolvedBrandingSettings]()
-	asker    = setting.NewAsker[*settingsv3.SetBrandingSettings, *eventv1.BrandingSet]()
-)
 
 // Service implements the branding settings API. It is safe for concurrent use.
 type Service struct {
@@ -60,13 +56,13 @@ func (s *Service) ResolveBranding(ctx context.Context, _ *settingsv3.ResolveBran
 		return nil, err
 	}
 	return &settingsv3.ResolveBrandingResponse{
-		Details: setting.Details(words, in, s.Now()), Settings: resolver.Resolve(words, Defaults, in, &settingsv3.ResolvedBrandingSettings{}),
+		Details: setting.Details(words, in, s.Now()), Settings: storage.ResolveBrandingSettings(words, Defaults, in),
 	}, nil
 }
 
 // SetBranding sets or takes back what is present.
 func (s *Service) SetBranding(ctx context.Context, req *settingsv3.SetBrandingRequest) (*settingsv3.SetBrandingResponse, error) {
-	in, asked := policy.CallFrom(ctx).Context, asker.Asked(req.GetSettings())
+	in, asked := policy.CallFrom(ctx).Context, storage.AskSetBrandingSettings(req.GetSettings())
 	drawn, err := s.pictures(ctx, in.InstanceID, req.GetSettings(), asked)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ package instance
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"slices"
 	"strings"
@@ -29,6 +30,7 @@ import (
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/sqltext"
 )
 
 // Service implements the instances API. It is safe for concurrent use.
@@ -57,13 +59,18 @@ func New(env resource.Env, owners Owners, roles *policy.Roles) *Service {
 	return &Service{Env: env, owners: owners, roles: roles, queries: db.New(), instances: resource.New(env, storage.Instances{})}
 }
 
+//go:embed filter.sql
+var filterSQL string
+
+var statements = sqltext.Read(filterSQL)
+
 // filters are those of a search that compare no column.
 type filters struct{}
 
 // ByDomain compares verified domains.
 func (filters) ByDomain(w *resource.Where, filter *object.TextFilter) {
 	condition := w.Text("d.domain", filter.GetText(), filter.GetMethod())
-	w.And("EXISTS (SELECT FROM domains d WHERE d.instance_id = t.id AND d.org_id IS NULL AND d.is_verified AND " + condition + ")")
+	w.And(statements.SQL("ByDomain", "condition", condition))
 }
 
 // CreateInstance creates an instance with its domain, its default organization

@@ -10,6 +10,7 @@ import (
 
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	settingsv3 "github.com/writ-id/writ/gen/proto/writ/settings/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/core/event"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
@@ -19,11 +20,6 @@ import (
 
 // Subject is what these settings are called where settings are stored.
 const Subject = "lifetimes"
-
-var (
-	resolver = setting.NewResolver[*eventv1.LifetimesSet, *settingsv3.ResolvedLifetimeSettings]()
-	asker    = setting.NewAsker[*settingsv3.SetLifetimeSettings, *eventv1.LifetimesSet]()
-)
 
 // Service implements the lifetime settings API. It is safe for concurrent use.
 type Service struct {
@@ -45,14 +41,14 @@ func (s *Service) ResolveLifetimes(ctx context.Context, _ *settingsv3.ResolveLif
 		return nil, err
 	}
 	return &settingsv3.ResolveLifetimesResponse{
-		Details: setting.Details(words, in, s.Now()), Settings: resolver.Resolve(words, defaults, in, &settingsv3.ResolvedLifetimeSettings{}),
+		Details: setting.Details(words, in, s.Now()), Settings: storage.ResolveLifetimeSettings(words, defaults, in),
 	}, nil
 }
 
 // SetLifetimes sets or takes back what is present.
 func (s *Service) SetLifetimes(ctx context.Context, req *settingsv3.SetLifetimesRequest) (*settingsv3.SetLifetimesResponse, error) {
 	details, err := setting.Set(ctx, &s.Env, setting.Change[*eventv1.LifetimesSet]{
-		Subject: Subject, Says: asker.Asked(req.GetSettings()),
+		Subject: Subject, Says: storage.AskSetLifetimeSettings(req.GetSettings()),
 		Agree: func(words []setting.Word[*eventv1.LifetimesSet]) error { return shorter(req.GetSettings(), words[1:]) },
 		Event: func(changed, _ *eventv1.LifetimesSet) event.Payload { return changed },
 	})

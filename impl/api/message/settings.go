@@ -11,6 +11,7 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	settingsv3 "github.com/writ-id/writ/gen/proto/writ/settings/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/api/branding"
 	languages "github.com/writ-id/writ/impl/api/language"
 	"github.com/writ-id/writ/impl/core/event"
@@ -33,11 +34,6 @@ var _ settingsv3.ServiceMessageTextSettingsServer = (*Texts)(nil)
 // NewTexts returns Texts over env.
 func NewTexts(env resource.Env) *Texts { return &Texts{Env: env} }
 
-var (
-	resolver = setting.NewResolver[*eventv1.MessageTextSet, *settingsv3.ResolvedMessageTextSettings]()
-	asker    = setting.NewAsker[*settingsv3.SetMessageTextSettings, *eventv1.MessageTextSet]()
-)
-
 type word = setting.Word[*eventv1.MessageTextSet]
 
 // ResolveMessageText reads the words as they apply in the context of the call.
@@ -49,7 +45,7 @@ func (t *Texts) ResolveMessageText(ctx context.Context, req *settingsv3.ResolveM
 	}
 	return &settingsv3.ResolveMessageTextResponse{
 		Details: setting.Details(words, in, t.Now()), Variables: slices.Sorted(slices.Values(kinds[req.GetKind()].variables)),
-		Settings: resolver.Resolve(words, defaults, in, &settingsv3.ResolvedMessageTextSettings{}),
+		Settings: storage.ResolveMessageTextSettings(words, defaults, in),
 	}, nil
 }
 
@@ -93,7 +89,7 @@ func (t *Texts) SetMessageText(ctx context.Context, req *settingsv3.SetMessageTe
 
 // checked returns what a request says, if messages can be made of it.
 func checked(name string, settings *settingsv3.SetMessageTextSettings) (*eventv1.MessageTextSet, error) {
-	k, asked := kinds[name], asker.Asked(settings)
+	k, asked := kinds[name], storage.AskSetMessageTextSettings(settings)
 	var refused error
 	reflected := asked.ProtoReflect()
 	reflected.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {

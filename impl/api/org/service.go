@@ -7,6 +7,7 @@ package org
 
 import (
 	"context"
+	_ "embed"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -21,6 +22,7 @@ import (
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/sqltext"
 	"github.com/writ-id/writ/impl/core/store"
 )
 
@@ -49,13 +51,18 @@ func New(env resource.Env, domains *domain.Service) *Service {
 // In returns the service within a transaction: what it does happens when that commits.
 func (s *Service) In(tx pgx.Tx) *Service { return New(s.Env.In(tx), s.domains) }
 
+//go:embed filter.sql
+var filterSQL string
+
+var statements = sqltext.Read(filterSQL)
+
 // filters are those of a search that compare no column.
 type filters struct{}
 
 // ByDomain compares verified domains.
 func (filters) ByDomain(w *resource.Where, filter *object.TextFilter) {
 	condition := w.Text("d.domain", filter.GetText(), filter.GetMethod())
-	w.And("EXISTS (SELECT FROM domains d WHERE d.instance_id = t.instance_id AND d.org_id = t.id AND d.is_verified AND " + condition + ")")
+	w.And(statements.SQL("ByDomain", "condition", condition))
 }
 
 // CreateOrganization creates an organization with its default domain. An ID that

@@ -128,7 +128,7 @@ func (in *importing) run(ctx context.Context, from transfer.Source) error {
 	if err := db.New().LongTransaction(ctx, in.tx); err != nil {
 		return err
 	}
-	if _, err := in.tx.Exec(ctx, noteEvents); err != nil {
+	if _, err := in.tx.Exec(ctx, statements.SQL("NoteEvents")); err != nil {
 		return err
 	}
 	if err := in.stage(ctx, from); err != nil {
@@ -153,7 +153,7 @@ func (in *importing) run(ctx context.Context, from transfer.Source) error {
 		return fault.New(fault.AlreadyExists, "IMPORT_CONFLICT", "something of this is there already; nothing was imported").Telling(in.report)
 	}
 	if !in.DryRun {
-		if _, err := in.tx.Exec(ctx, appendEvents); err != nil {
+		if _, err := in.tx.Exec(ctx, statements.SQL("AppendEvents")); err != nil {
 			return err
 		}
 	}
@@ -183,19 +183,10 @@ func (in *importing) organizations(ctx context.Context) error {
 	return err
 }
 
-// Events are noted beside the rows that they are of, and appended at last: who appends one
-// holds back those that follow it in the instance until the transaction ends (REL-108).
-const (
-	noteEvents   = "CREATE TEMPORARY TABLE imported_events (LIKE events INCLUDING DEFAULTS) ON COMMIT DROP"
-	eventColumns = "instance_id, sequence, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at, client_address, traceparent"
-	appendEvents = "INSERT INTO events (" + eventColumns + ") SELECT " + eventColumns + " FROM imported_events ORDER BY sequence"
-)
-
 // domains gives the organizations of the file that have no primary domain the one that
 // creating them would have: login names end in it, and what the file says may be taken.
 func (in *importing) domains(ctx context.Context) error {
-	without, err := in.tx.Query(ctx, `SELECT o.id, o.name FROM staged_organizations s JOIN organizations o ON o.instance_id = $1 AND o.id = s.id
-		WHERE NOT EXISTS (SELECT FROM domains d WHERE d.instance_id = $1 AND d.org_id = o.id AND d.is_primary) ORDER BY s.item`, in.InstanceID)
+	without, err := in.tx.Query(ctx, statements.SQL("WithoutDomain"), in.InstanceID)
 	if err != nil {
 		return err
 	}
@@ -351,7 +342,7 @@ type place struct {
 // store stores what of a kind can be.
 func (in *importing) store(ctx context.Context, kind *transfer.Kind) error {
 	staged := "staged_" + kind.Table // a name of ours
-	for _, sql := range []string{"CREATE INDEX ON " + staged + " (item)", "ANALYZE " + staged} {
+	for _, sql := range []string{statements.SQL("IndexItems", "staged", staged), statements.SQL("AnalyzeItems", "staged", staged)} {
 		if _, err := in.tx.Exec(ctx, sql); err != nil {
 			return err
 		}
@@ -379,7 +370,7 @@ func (in *importing) store(ctx context.Context, kind *transfer.Kind) error {
 
 func (in *importing) batch(ctx context.Context, kind *transfer.Kind, staged string, first, last int64, payload string) error {
 	var wanted int64
-	if err := in.tx.QueryRow(ctx, "SELECT count(*) FROM "+staged+" WHERE why IS NULL AND item BETWEEN $1 AND $2", first, last).Scan(&wanted); err != nil {
+	if err := in.tx.QueryRow(ctx, statements.SQL("CountWanted", "staged", staged), first, last).Scan(&wanted); err != nil {
 		return err
 	}
 	args := []any{in.InstanceID, in.Now(), first, last, in.By, payload, in.From.ClientAddress, in.From.Traceparent}

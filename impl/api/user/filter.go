@@ -1,13 +1,20 @@
 package user
 
 import (
+	_ "embed"
 	"slices"
 	"strings"
 
 	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/sqltext"
 )
+
+//go:embed filter.sql
+var filterSQL string
+
+var statements = sqltext.Read(filterSQL)
 
 // filters are those of SearchUsers that compare no column.
 type filters struct{}
@@ -37,15 +44,17 @@ func (filters) ByLoginName(w *resource.Where, filter *userv3.LoginNameFilter) {
 	name := func(text string, method object.TextFilterMethod) string {
 		return w.Text("t.username", text, method|ignoreCase)
 	}
-	orgs := "SELECT d.org_id FROM domains d WHERE d.instance_id = " + w.Instance() + " AND d.org_id IS NOT NULL AND d.is_primary"
+	orgs := statements.SQL("PrimaryDomains", "instance", w.Instance())
 	domain := func(text string, method object.TextFilterMethod) string {
 		found, all := w.Lookup(orgs, func(sub *resource.Where) { sub.And(sub.Text("d.domain", text, method|ignoreCase)) })
 		if !all {
-			return "t.org_id = ANY(ARRAY(" + orgs + " AND " + w.Text("d.domain", text, method|ignoreCase) + "))"
+			return statements.SQL("InDomain", "instance", w.Instance(), "condition", w.Text("d.domain", text, method|ignoreCase))
 		}
-		return "t.org_id = ANY(" + w.Arg(found) + "::text[])"
+		return statements.SQL("InOrganizations", "orgs", w.Arg(found))
 	}
-	none := "NOT EXISTS (" + orgs + " AND d.org_id = t.org_id)"
+	both := func(name, domain string) string {
+		return statements.SQL("NameInDomain", "name", name, "domain", domain)
+	}
 	at := strings.LastIndexByte(text, '@')
 	before, after := text, ""
 	if at >= 0 {
@@ -56,21 +65,21 @@ func (filters) ByLoginName(w *resource.Where, filter *userv3.LoginNameFilter) {
 	if method == startsWith || method == contains {
 		any = append(any, name(text, method))
 	} else { // the end of a username is not the end of a login name
-		any = append(any, none+" AND "+name(text, method))
+		any = append(any, statements.SQL("WithoutDomain", "instance", w.Instance(), "name", name(text, method)))
 	}
 	switch {
 	case at >= 0 && method == equals:
-		any = append(any, name(before, equals)+" AND "+domain(after, equals))
+		any = append(any, both(name(before, equals), domain(after, equals)))
 	case at >= 0 && method == startsWith:
-		any = append(any, name(before, equals)+" AND "+domain(after, startsWith))
+		any = append(any, both(name(before, equals), domain(after, startsWith)))
 	case at >= 0 && method == endsWith:
-		any = append(any, name(before, endsWith)+" AND "+domain(after, equals))
+		any = append(any, both(name(before, endsWith), domain(after, equals)))
 	case at >= 0:
-		any = append(any, name(before, endsWith)+" AND "+domain(after, startsWith))
+		any = append(any, both(name(before, endsWith), domain(after, startsWith)))
 	case method == contains || method == endsWith:
 		any = append(any, domain(text, method))
 	}
-	w.And("(" + strings.Join(any, " OR ") + ")")
+	w.Any(any)
 }
 
 // ByEmail reads addresses from behind when a filter gives their end.
@@ -79,7 +88,7 @@ func (filters) ByEmail(w *resource.Where, filter *object.TextFilter) {
 	if filter.GetMethod()&^1 == endsWith {
 		end := []rune(resource.Fold(filter.GetText()))
 		slices.Reverse(end)
-		w.And("reverse(t.email_folded) LIKE " + w.Arg(resource.Literal(string(end))+"%"))
+		w.And(statements.SQL("EmailFromBehind", "pattern", w.Arg(resource.Literal(string(end))+"%")))
 	}
 }
 
@@ -89,7 +98,7 @@ func (filters) ByInEmails(w *resource.Where, filter *userv3.InEmailsFilter) {
 	for _, address := range filter.GetEmails() {
 		folded = append(folded, resource.Fold(address))
 	}
-	w.And("t.email_folded = ANY(" + w.Arg(folded) + "::text[])")
+	w.And(statements.SQL("InEmails", "emails", w.Arg(folded)))
 }
 
 // ByPhone compares numbers, which have no case.
@@ -98,18 +107,18 @@ func (filters) ByPhone(w *resource.Where, filter *object.TextFilter) {
 	if pattern == nil {
 		pattern = folded
 	}
-	w.And("t.phone LIKE " + w.Arg(*pattern))
+	w.And(statements.SQL("Phone", "pattern", w.Arg(*pattern)))
 }
 
 // byEntry finds users by an entry of their metadata. The users are looked up first,
 // because a condition on the entry narrows more than any order of users helps.
 func byEntry(w *resource.Where, condition func(*resource.Where) string) {
-	users := "SELECT m.user_id FROM user_metadata m WHERE m.instance_id = " + w.Instance()
+	users := statements.SQL("Entries", "instance", w.Instance())
 	if found, all := w.Lookup(users, func(sub *resource.Where) { sub.And(condition(sub)) }); all {
-		w.And("t.id = ANY(" + w.Arg(found) + "::text[])")
+		w.And(statements.SQL("OneOf", "users", w.Arg(found)))
 		return
 	}
-	w.And("t.id IN (" + users + " AND " + condition(w) + ")")
+	w.And(statements.SQL("WithEntry", "instance", w.Instance(), "condition", condition(w)))
 }
 
 // ByMetadataKey finds users by a key of their metadata.
@@ -120,6 +129,6 @@ func (filters) ByMetadataKey(w *resource.Where, filter *object.TextFilter) {
 // ByMetadata finds users by an entry of their metadata.
 func (filters) ByMetadata(w *resource.Where, filter *userv3.MetadataFilter) {
 	byEntry(w, func(w *resource.Where) string {
-		return "m.id = " + w.Arg(filter.GetKey()) + " AND sha256(m.value) = sha256(" + w.Arg(filter.GetValue()) + "::bytea)"
+		return statements.SQL("EntryIs", "key", w.Arg(filter.GetKey()), "value", w.Arg(filter.GetValue()))
 	})
 }

@@ -17,6 +17,8 @@ import (
 type Payload interface {
 	proto.Message
 	wire.Appender
+	// EventKind is generated for each message that the contract calls an event.
+	EventKind() (eventType, aggregate string)
 }
 
 // Event is something that happened to one object.
@@ -28,12 +30,11 @@ type Event struct {
 	Cause
 }
 
-// Type returns the name of the payload's event. It panics if the contract does
-// not call the message an event: a defect no input can cause.
-func Type(payload Payload) string { return kindOf(payload).GetType() }
+// Type returns the name of the payload's event.
+func Type(payload Payload) string { return kindOf(payload).eventType }
 
 // Aggregate returns the kind of object that the payload's event belongs to.
-func Aggregate(payload Payload) string { return kindOf(payload).GetAggregate() }
+func Aggregate(payload Payload) string { return kindOf(payload).aggregate }
 
 // JSON returns the payload as it is stored.
 func JSON(payload Payload) json.RawMessage { return payload.AppendJSON(nil) }
@@ -43,9 +44,9 @@ func Append(ctx context.Context, tx db.DBTX, e Event) (int64, error) {
 	kind := kindOf(e.Payload)
 	sequence, err := db.New().AppendEvent(ctx, tx, db.AppendEventParams{
 		InstanceID:    e.InstanceID,
-		AggregateType: kind.GetAggregate(),
+		AggregateType: kind.aggregate,
 		AggregateID:   e.ObjectID,
-		EventType:     kind.GetType(),
+		EventType:     kind.eventType,
 		Payload:       JSON(e.Payload),
 		Creator:       e.Creator,
 		OwnerType:     int16(e.Owner.GetType()),
@@ -55,7 +56,7 @@ func Append(ctx context.Context, tx db.DBTX, e Event) (int64, error) {
 		Traceparent:   e.Traceparent,
 	})
 	if err != nil {
-		return 0, fmt.Errorf("append %s: %w", kind.GetType(), err)
+		return 0, fmt.Errorf("append %s: %w", kind.eventType, err)
 	}
 	return sequence, nil
 }
@@ -68,7 +69,7 @@ func AppendAll(ctx context.Context, tx db.DBTX, events []Event) error {
 	for _, e := range events {
 		kind := kindOf(e.Payload)
 		p.Add(db.AppendEventsEntry{
-			InstanceID: e.InstanceID, AggregateType: kind.GetAggregate(), AggregateID: e.ObjectID, EventType: kind.GetType(), Payload: string(JSON(e.Payload)),
+			InstanceID: e.InstanceID, AggregateType: kind.aggregate, AggregateID: e.ObjectID, EventType: kind.eventType, Payload: string(JSON(e.Payload)),
 			Creator: e.Creator, OwnerType: int16(e.Owner.GetType()), OwnerID: e.Owner.GetId(), CreatedAt: e.At, ClientAddress: e.ClientAddress, Traceparent: e.Traceparent,
 		})
 	}
@@ -101,17 +102,14 @@ type Record struct {
 func (e *Event) Record() Record {
 	kind := kindOf(e.Payload)
 	return Record{
-		e.InstanceID, kind.GetAggregate(), e.ObjectID, kind.GetType(), JSON(e.Payload), int16(e.Owner.GetType()), e.Owner.GetId(), e.Cause,
+		e.InstanceID, kind.aggregate, e.ObjectID, kind.eventType, JSON(e.Payload), int16(e.Owner.GetType()), e.Owner.GetId(), e.Cause,
 	}
 }
 
-func kindOf(payload Payload) interface {
-	GetType() string
-	GetAggregate() string
-} {
-	kind, ok := Known.kinds[payload.ProtoReflect().Descriptor().FullName()]
-	if !ok {
-		panic(fmt.Sprintf("event: %T is not an event of the contract", payload))
-	}
-	return kind
+// kind is an event's type, and that of the object it is about.
+type kind struct{ eventType, aggregate string }
+
+func kindOf(payload Payload) kind {
+	eventType, aggregate := payload.EventKind()
+	return kind{eventType, aggregate}
 }

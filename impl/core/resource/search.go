@@ -55,6 +55,9 @@ func (w *Where) Instance() string { return "$1" }
 // And adds a condition, a text of this program.
 func (w *Where) And(condition string) { w.conditions = append(w.conditions, condition) }
 
+// Any adds the condition that one of some conditions holds.
+func (w *Where) Any(conditions []string) { w.And("(" + strings.Join(conditions, " OR ") + ")") }
+
 // SQL returns the conditions, and their parameters so far, for a statement that is not
 // one of a Table.
 func (w *Where) SQL() (conditions string, args []any) {
@@ -220,5 +223,5 @@ func within(w *Where, facts *Facts, call *policy.Call) {
 	if len(parts) == 0 {
 		parts = []string{"false"}
 	}
-	w.And("(" + strings.Join(parts, " OR ") + ")")
+	w.Any(parts)
 }

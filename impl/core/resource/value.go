@@ -22,6 +22,15 @@ func Text(column *string) string {
 	return *column
 }
 
+// Copied returns another pointer to the same value.
+func Copied[T any](value *T) *T {
+	if value == nil {
+		return nil
+	}
+	copied := *value
+	return &copied
+}
+
 // Same compares columns that may be NULL.
 func Same[T comparable](a, b *T) bool {
 	return a == b || a != nil && b != nil && *a == *b

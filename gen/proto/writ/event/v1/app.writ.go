@@ -10,6 +10,11 @@ import (
 	strconv "strconv"
 )
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ApplicationAdded) EventKind() (eventType, aggregate string) {
+	return "project.application.added", "app"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ApplicationAdded) AppendJSON(b []byte) []byte {
@@ -30,6 +35,11 @@ func (m *ApplicationAdded) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ApplicationChanged) EventKind() (eventType, aggregate string) {
+	return "project.application.changed", "app"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ApplicationChanged) AppendJSON(b []byte) []byte {
@@ -46,6 +56,11 @@ func (m *ApplicationChanged) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ApplicationDeactivated) EventKind() (eventType, aggregate string) {
+	return "project.application.deactivated", "app"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ApplicationDeactivated) AppendJSON(b []byte) []byte {
@@ -53,11 +68,21 @@ func (m *ApplicationDeactivated) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ApplicationReactivated) EventKind() (eventType, aggregate string) {
+	return "project.application.reactivated", "app"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ApplicationReactivated) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ApplicationTrusted) EventKind() (eventType, aggregate string) {
+	return "project.application.trusted", "app"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -77,11 +102,21 @@ func (m *ApplicationTrusted) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ApplicationDistrusted) EventKind() (eventType, aggregate string) {
+	return "project.application.distrusted", "app"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ApplicationDistrusted) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ApplicationRemoved) EventKind() (eventType, aggregate string) {
+	return "project.application.removed", "app"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -99,6 +134,11 @@ func (m *ApplicationRemoved) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ApplicationOIDCConfigAdded) EventKind() (eventType, aggregate string) {
+	return "project.application.config.oidc.added", "app"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -212,6 +252,11 @@ func (m *ApplicationOIDCConfigAdded) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ApplicationOIDCConfigChanged) EventKind() (eventType, aggregate string) {
+	return "project.application.config.oidc.changed", "app"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -345,6 +390,11 @@ func (m *ApplicationOIDCConfigChanged) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ApplicationAPIConfigAdded) EventKind() (eventType, aggregate string) {
+	return "project.application.config.api.added", "app"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ApplicationAPIConfigAdded) AppendJSON(b []byte) []byte {
@@ -357,6 +407,11 @@ func (m *ApplicationAPIConfigAdded) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ApplicationAPIConfigChanged) EventKind() (eventType, aggregate string) {
+	return "project.application.config.api.changed", "app"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -375,6 +430,11 @@ func (m *ApplicationAPIConfigChanged) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ApplicationSecretChanged) EventKind() (eventType, aggregate string) {
+	return "project.application.secret.changed", "app"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ApplicationSecretChanged) AppendJSON(b []byte) []byte {
@@ -389,6 +449,11 @@ func (m *ApplicationSecretChanged) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ApplicationKeyAdded) EventKind() (eventType, aggregate string) {
+	return "project.application.key.added", "app_key"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -408,6 +473,11 @@ func (m *ApplicationKeyAdded) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ApplicationKeyRemoved) EventKind() (eventType, aggregate string) {
+	return "project.application.key.removed", "app_key"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

@@ -7,6 +7,11 @@ import (
 	wire "github.com/writ-id/writ/impl/core/wire"
 )
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserTOTPAdded) EventKind() (eventType, aggregate string) {
+	return "user.human.mfa.otp.added", "user"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *UserTOTPAdded) AppendJSON(b []byte) []byte {
@@ -19,6 +24,11 @@ func (m *UserTOTPAdded) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserTOTPVerified) EventKind() (eventType, aggregate string) {
+	return "user.human.mfa.otp.verified", "user"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -35,6 +45,11 @@ func (m *UserTOTPVerified) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserTOTPRemoved) EventKind() (eventType, aggregate string) {
+	return "user.human.mfa.otp.removed", "user"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *UserTOTPRemoved) AppendJSON(b []byte) []byte {
@@ -47,6 +62,11 @@ func (m *UserTOTPRemoved) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserOTPSMSAdded) EventKind() (eventType, aggregate string) {
+	return "user.human.otp.sms.added", "user"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -63,6 +83,11 @@ func (m *UserOTPSMSAdded) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserOTPSMSVerified) EventKind() (eventType, aggregate string) {
+	return "user.human.otp.sms.verified", "user"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *UserOTPSMSVerified) AppendJSON(b []byte) []byte {
@@ -75,6 +100,11 @@ func (m *UserOTPSMSVerified) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserOTPSMSRemoved) EventKind() (eventType, aggregate string) {
+	return "user.human.otp.sms.removed", "user"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -91,6 +121,11 @@ func (m *UserOTPSMSRemoved) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserOTPEmailAdded) EventKind() (eventType, aggregate string) {
+	return "user.human.otp.email.added", "user"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *UserOTPEmailAdded) AppendJSON(b []byte) []byte {
@@ -105,6 +140,11 @@ func (m *UserOTPEmailAdded) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserOTPEmailVerified) EventKind() (eventType, aggregate string) {
+	return "user.human.otp.email.verified", "user"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *UserOTPEmailVerified) AppendJSON(b []byte) []byte {
@@ -117,6 +157,11 @@ func (m *UserOTPEmailVerified) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserOTPEmailRemoved) EventKind() (eventType, aggregate string) {
+	return "user.human.otp.email.removed", "user"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

@@ -7,11 +7,21 @@ import (
 	wire "github.com/writ-id/writ/impl/core/wire"
 )
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*DeliveryReplayed) EventKind() (eventType, aggregate string) {
+	return "delivery.replayed", "delivery"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *DeliveryReplayed) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*DeliveriesReplayed) EventKind() (eventType, aggregate string) {
+	return "deliveries.replayed", "deliveries"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

@@ -10,6 +10,11 @@ import (
 	strconv "strconv"
 )
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*InstanceAdded) EventKind() (eventType, aggregate string) {
+	return "instance.added", "instance"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *InstanceAdded) AppendJSON(b []byte) []byte {
@@ -24,6 +29,11 @@ func (m *InstanceAdded) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*OrgAdded) EventKind() (eventType, aggregate string) {
+	return "org.added", "org"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *OrgAdded) AppendJSON(b []byte) []byte {
@@ -36,6 +46,11 @@ func (m *OrgAdded) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*HumanAdded) EventKind() (eventType, aggregate string) {
+	return "user.human.added", "user"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -129,11 +144,21 @@ func (m *HumanAdded) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*HumanPasswordChanged) EventKind() (eventType, aggregate string) {
+	return "user.human.password.changed", "user"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *HumanPasswordChanged) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*MachineAdded) EventKind() (eventType, aggregate string) {
+	return "user.machine.added", "user"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -170,6 +195,11 @@ func (m *MachineAdded) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*PATAdded) EventKind() (eventType, aggregate string) {
+	return "user.pat.added", "user"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PATAdded) AppendJSON(b []byte) []byte {
@@ -189,6 +219,11 @@ func (m *PATAdded) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*PATRemoved) EventKind() (eventType, aggregate string) {
+	return "user.pat.removed", "user"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PATRemoved) AppendJSON(b []byte) []byte {
@@ -201,6 +236,11 @@ func (m *PATRemoved) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*TargetAdded) EventKind() (eventType, aggregate string) {
+	return "target.added", "target"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -236,6 +276,11 @@ func (m *TargetAdded) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*TargetChanged) EventKind() (eventType, aggregate string) {
+	return "target.changed", "target"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -279,6 +324,11 @@ func (m *TargetChanged) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*TargetKeyRotated) EventKind() (eventType, aggregate string) {
+	return "target.signing_key.rotated", "target"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *TargetKeyRotated) AppendJSON(b []byte) []byte {
@@ -295,11 +345,21 @@ func (m *TargetKeyRotated) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*TargetRemoved) EventKind() (eventType, aggregate string) {
+	return "target.removed", "target"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *TargetRemoved) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ExecutionSet) EventKind() (eventType, aggregate string) {
+	return "execution.set", "execution"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -333,11 +393,21 @@ func (m *ExecutionSet) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ExecutionRemoved) EventKind() (eventType, aggregate string) {
+	return "execution.removed", "execution"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ExecutionRemoved) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SystemFeaturesSet) EventKind() (eventType, aggregate string) {
+	return "feature.system.set", "feature"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -363,11 +433,21 @@ func (m *SystemFeaturesSet) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SystemFeaturesReset) EventKind() (eventType, aggregate string) {
+	return "feature.system.reset", "feature"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SystemFeaturesReset) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*InstanceFeaturesSet) EventKind() (eventType, aggregate string) {
+	return "feature.instance.set", "feature"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -393,11 +473,21 @@ func (m *InstanceFeaturesSet) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*InstanceFeaturesReset) EventKind() (eventType, aggregate string) {
+	return "feature.instance.reset", "feature"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *InstanceFeaturesReset) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ExecutionsSkipped) EventKind() (eventType, aggregate string) {
+	return "execution.skipped", "execution"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

@@ -7,6 +7,11 @@ import (
 	wire "github.com/writ-id/writ/impl/core/wire"
 )
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ProjectGrantAdded) EventKind() (eventType, aggregate string) {
+	return "project.grant.added", "project_grant"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ProjectGrantAdded) AppendJSON(b []byte) []byte {
@@ -34,6 +39,11 @@ func (m *ProjectGrantAdded) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ProjectGrantChanged) EventKind() (eventType, aggregate string) {
+	return "project.grant.changed", "project_grant"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ProjectGrantChanged) AppendJSON(b []byte) []byte {
@@ -53,6 +63,11 @@ func (m *ProjectGrantChanged) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ProjectGrantCascadeChanged) EventKind() (eventType, aggregate string) {
+	return "project.grant.cascade.changed", "project_grant"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -76,6 +91,11 @@ func (m *ProjectGrantCascadeChanged) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ProjectGrantDeactivated) EventKind() (eventType, aggregate string) {
+	return "project.grant.deactivated", "project_grant"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ProjectGrantDeactivated) AppendJSON(b []byte) []byte {
@@ -83,11 +103,21 @@ func (m *ProjectGrantDeactivated) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ProjectGrantReactivated) EventKind() (eventType, aggregate string) {
+	return "project.grant.reactivated", "project_grant"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ProjectGrantReactivated) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ProjectGrantRemoved) EventKind() (eventType, aggregate string) {
+	return "project.grant.removed", "project_grant"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -105,6 +135,11 @@ func (m *ProjectGrantRemoved) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserGrantAdded) EventKind() (eventType, aggregate string) {
+	return "user.grant.added", "user_grant"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -139,6 +174,11 @@ func (m *UserGrantAdded) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserGrantChanged) EventKind() (eventType, aggregate string) {
+	return "user.grant.changed", "user_grant"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *UserGrantChanged) AppendJSON(b []byte) []byte {
@@ -158,6 +198,11 @@ func (m *UserGrantChanged) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserGrantCascadeChanged) EventKind() (eventType, aggregate string) {
+	return "user.grant.cascade.changed", "user_grant"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -181,6 +226,11 @@ func (m *UserGrantCascadeChanged) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserGrantDeactivated) EventKind() (eventType, aggregate string) {
+	return "user.grant.deactivated", "user_grant"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *UserGrantDeactivated) AppendJSON(b []byte) []byte {
@@ -188,11 +238,21 @@ func (m *UserGrantDeactivated) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserGrantReactivated) EventKind() (eventType, aggregate string) {
+	return "user.grant.reactivated", "user_grant"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *UserGrantReactivated) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserGrantRemoved) EventKind() (eventType, aggregate string) {
+	return "user.grant.removed", "user_grant"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -210,6 +270,11 @@ func (m *UserGrantRemoved) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserGrantCascadeRemoved) EventKind() (eventType, aggregate string) {
+	return "user.grant.cascade.removed", "user_grant"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

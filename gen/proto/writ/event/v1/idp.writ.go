@@ -9,6 +9,11 @@ import (
 	wire "github.com/writ-id/writ/impl/core/wire"
 )
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*IDPAdded) EventKind() (eventType, aggregate string) {
+	return "idp.added", "idp"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *IDPAdded) AppendJSON(b []byte) []byte {
@@ -48,6 +53,11 @@ func (m *IDPAdded) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*IDPChanged) EventKind() (eventType, aggregate string) {
+	return "idp.changed", "idp"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *IDPChanged) AppendJSON(b []byte) []byte {
@@ -84,6 +94,11 @@ func (m *IDPChanged) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*IDPStatePolicySet) EventKind() (eventType, aggregate string) {
+	return "idp.state_policy.set", "idp"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *IDPStatePolicySet) AppendJSON(b []byte) []byte {
@@ -96,6 +111,11 @@ func (m *IDPStatePolicySet) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*IDPRemoved) EventKind() (eventType, aggregate string) {
+	return "idp.removed", "idp"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

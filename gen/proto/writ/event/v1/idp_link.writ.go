@@ -7,6 +7,11 @@ import (
 	wire "github.com/writ-id/writ/impl/core/wire"
 )
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserIDPLinkAdded) EventKind() (eventType, aggregate string) {
+	return "user.human.externalidp.added", "user"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *UserIDPLinkAdded) AppendJSON(b []byte) []byte {
@@ -30,6 +35,11 @@ func (m *UserIDPLinkAdded) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserIDPLinkChanged) EventKind() (eventType, aggregate string) {
+	return "user.human.externalidp.changed", "user"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *UserIDPLinkChanged) AppendJSON(b []byte) []byte {
@@ -45,6 +55,11 @@ func (m *UserIDPLinkChanged) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserIDPLinkRemoved) EventKind() (eventType, aggregate string) {
+	return "user.human.externalidp.removed", "user"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -65,6 +80,11 @@ func (m *UserIDPLinkRemoved) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserIDPLinkCascadeRemoved) EventKind() (eventType, aggregate string) {
+	return "user.human.externalidp.cascade.removed", "user"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

@@ -7,6 +7,11 @@ import (
 	wire "github.com/writ-id/writ/impl/core/wire"
 )
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*OrganizationImported) EventKind() (eventType, aggregate string) {
+	return "org.imported", "org"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *OrganizationImported) AppendJSON(b []byte) []byte {
@@ -19,6 +24,11 @@ func (m *OrganizationImported) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*DomainImported) EventKind() (eventType, aggregate string) {
+	return "domain.imported", "domain"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -35,6 +45,11 @@ func (m *DomainImported) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SettingImported) EventKind() (eventType, aggregate string) {
+	return "settings.imported", "settings"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SettingImported) AppendJSON(b []byte) []byte {
@@ -47,6 +62,11 @@ func (m *SettingImported) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*IDPImported) EventKind() (eventType, aggregate string) {
+	return "idp.imported", "idp"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -63,6 +83,11 @@ func (m *IDPImported) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SMTPProviderImported) EventKind() (eventType, aggregate string) {
+	return "smtp.provider.imported", "smtp_provider"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SMTPProviderImported) AppendJSON(b []byte) []byte {
@@ -75,6 +100,11 @@ func (m *SMTPProviderImported) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SMSProviderImported) EventKind() (eventType, aggregate string) {
+	return "sms.provider.imported", "sms_provider"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -91,6 +121,11 @@ func (m *SMSProviderImported) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserImported) EventKind() (eventType, aggregate string) {
+	return "user.imported", "user"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *UserImported) AppendJSON(b []byte) []byte {
@@ -103,6 +138,11 @@ func (m *UserImported) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserMetadataImported) EventKind() (eventType, aggregate string) {
+	return "user.metadata.imported", "user"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -119,6 +159,11 @@ func (m *UserMetadataImported) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*AuthenticatorImported) EventKind() (eventType, aggregate string) {
+	return "user.authenticator.imported", "user"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *AuthenticatorImported) AppendJSON(b []byte) []byte {
@@ -131,6 +176,11 @@ func (m *AuthenticatorImported) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*IDPLinkImported) EventKind() (eventType, aggregate string) {
+	return "user.human.externalidp.imported", "user"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -147,6 +197,11 @@ func (m *IDPLinkImported) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ProjectImported) EventKind() (eventType, aggregate string) {
+	return "project.imported", "project"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ProjectImported) AppendJSON(b []byte) []byte {
@@ -159,6 +214,11 @@ func (m *ProjectImported) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*RoleImported) EventKind() (eventType, aggregate string) {
+	return "project.role.imported", "role"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -175,6 +235,11 @@ func (m *RoleImported) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*AppImported) EventKind() (eventType, aggregate string) {
+	return "project.application.imported", "app"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *AppImported) AppendJSON(b []byte) []byte {
@@ -187,6 +252,11 @@ func (m *AppImported) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ProjectGrantImported) EventKind() (eventType, aggregate string) {
+	return "project.grant.imported", "project_grant"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -203,6 +273,11 @@ func (m *ProjectGrantImported) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserGrantImported) EventKind() (eventType, aggregate string) {
+	return "user.grant.imported", "user_grant"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *UserGrantImported) AppendJSON(b []byte) []byte {
@@ -215,6 +290,11 @@ func (m *UserGrantImported) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*MembershipImported) EventKind() (eventType, aggregate string) {
+	return "membership.imported", "membership"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

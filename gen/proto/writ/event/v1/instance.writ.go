@@ -8,6 +8,11 @@ import (
 	strconv "strconv"
 )
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*InstanceChanged) EventKind() (eventType, aggregate string) {
+	return "instance.changed", "instance"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *InstanceChanged) AppendJSON(b []byte) []byte {
@@ -34,6 +39,11 @@ func (m *InstanceChanged) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*InstanceLimitsSet) EventKind() (eventType, aggregate string) {
+	return "instance.limits.set", "instance"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *InstanceLimitsSet) AppendJSON(b []byte) []byte {
@@ -55,11 +65,21 @@ func (m *InstanceLimitsSet) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*InstanceRemoved) EventKind() (eventType, aggregate string) {
+	return "instance.removed", "instance"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *InstanceRemoved) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*LanguagesSet) EventKind() (eventType, aggregate string) {
+	return "settings.languages.set", "settings"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

@@ -8,6 +8,11 @@ import (
 	strconv "strconv"
 )
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*MembershipAdded) EventKind() (eventType, aggregate string) {
+	return "membership.added", "membership"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *MembershipAdded) AppendJSON(b []byte) []byte {
@@ -38,6 +43,11 @@ func (m *MembershipAdded) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*MembershipChanged) EventKind() (eventType, aggregate string) {
+	return "membership.changed", "membership"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *MembershipChanged) AppendJSON(b []byte) []byte {
@@ -60,6 +70,11 @@ func (m *MembershipChanged) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*MembershipRemoved) EventKind() (eventType, aggregate string) {
+	return "membership.removed", "membership"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

@@ -3,6 +3,11 @@
 
 package event
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*MessageReplayed) EventKind() (eventType, aggregate string) {
+	return "message.replayed", "message"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *MessageReplayed) AppendJSON(b []byte) []byte {

@@ -8,6 +8,11 @@ import (
 	strconv "strconv"
 )
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*OIDCSessionAdded) EventKind() (eventType, aggregate string) {
+	return "oidc_session.added", "oidc_session"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *OIDCSessionAdded) AppendJSON(b []byte) []byte {
@@ -36,6 +41,11 @@ func (m *OIDCSessionAdded) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*OIDCSessionAccessTokenAdded) EventKind() (eventType, aggregate string) {
+	return "oidc_session.access_token.added", "oidc_session"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -68,6 +78,11 @@ func (m *OIDCSessionAccessTokenAdded) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*OIDCSessionAccessTokenRevoked) EventKind() (eventType, aggregate string) {
+	return "oidc_session.access_token.revoked", "oidc_session"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *OIDCSessionAccessTokenRevoked) AppendJSON(b []byte) []byte {
@@ -80,6 +95,11 @@ func (m *OIDCSessionAccessTokenRevoked) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*OIDCSessionRefreshTokenRenewed) EventKind() (eventType, aggregate string) {
+	return "oidc_session.refresh_token.renewed", "oidc_session"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -96,6 +116,11 @@ func (m *OIDCSessionRefreshTokenRenewed) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*OIDCSessionRefreshTokenRevoked) EventKind() (eventType, aggregate string) {
+	return "oidc_session.refresh_token.revoked", "oidc_session"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *OIDCSessionRefreshTokenRevoked) AppendJSON(b []byte) []byte {
@@ -108,6 +133,11 @@ func (m *OIDCSessionRefreshTokenRevoked) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserImpersonated) EventKind() (eventType, aggregate string) {
+	return "user.impersonated", "user"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -135,6 +165,11 @@ func (m *UserImpersonated) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*HumanSignedOut) EventKind() (eventType, aggregate string) {
+	return "user.human.signed.out", "user"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

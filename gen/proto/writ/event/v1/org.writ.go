@@ -8,6 +8,11 @@ import (
 	strconv "strconv"
 )
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*OrgChanged) EventKind() (eventType, aggregate string) {
+	return "org.changed", "org"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *OrgChanged) AppendJSON(b []byte) []byte {
@@ -24,11 +29,21 @@ func (m *OrgChanged) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*OrgActivated) EventKind() (eventType, aggregate string) {
+	return "org.activated", "org"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *OrgActivated) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*OrgDeactivated) EventKind() (eventType, aggregate string) {
+	return "org.deactivated", "org"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -38,11 +53,21 @@ func (m *OrgDeactivated) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*OrgRemoved) EventKind() (eventType, aggregate string) {
+	return "org.removed", "org"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *OrgRemoved) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*InstanceDefaultOrgSet) EventKind() (eventType, aggregate string) {
+	return "instance.default.org.set", "instance"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -57,6 +82,11 @@ func (m *InstanceDefaultOrgSet) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*DomainAdded) EventKind() (eventType, aggregate string) {
+	return "domain.added", "domain"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -76,11 +106,21 @@ func (m *DomainAdded) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*DomainChanged) EventKind() (eventType, aggregate string) {
+	return "domain.changed", "domain"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *DomainChanged) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*DomainVerified) EventKind() (eventType, aggregate string) {
+	return "domain.verified", "domain"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -97,6 +137,11 @@ func (m *DomainVerified) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*DomainPrimarySet) EventKind() (eventType, aggregate string) {
+	return "domain.primary.set", "domain"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *DomainPrimarySet) AppendJSON(b []byte) []byte {
@@ -111,6 +156,11 @@ func (m *DomainPrimarySet) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*DomainRemoved) EventKind() (eventType, aggregate string) {
+	return "domain.removed", "domain"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *DomainRemoved) AppendJSON(b []byte) []byte {
@@ -123,6 +173,11 @@ func (m *DomainRemoved) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserDomainClaimed) EventKind() (eventType, aggregate string) {
+	return "user.domain.claimed", "user"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

@@ -8,6 +8,11 @@ import (
 	strconv "strconv"
 )
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ProjectAdded) EventKind() (eventType, aggregate string) {
+	return "project.added", "project"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ProjectAdded) AppendJSON(b []byte) []byte {
@@ -29,6 +34,11 @@ func (m *ProjectAdded) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ProjectChanged) EventKind() (eventType, aggregate string) {
+	return "project.changed", "project"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -62,11 +72,21 @@ func (m *ProjectChanged) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ProjectDeactivated) EventKind() (eventType, aggregate string) {
+	return "project.deactivated", "project"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ProjectDeactivated) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ProjectReactivated) EventKind() (eventType, aggregate string) {
+	return "project.reactivated", "project"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -76,11 +96,21 @@ func (m *ProjectReactivated) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ProjectRemoved) EventKind() (eventType, aggregate string) {
+	return "project.removed", "project"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ProjectRemoved) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ProjectRoleAdded) EventKind() (eventType, aggregate string) {
+	return "project.role.added", "role"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -106,6 +136,11 @@ func (m *ProjectRoleAdded) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ProjectRoleChanged) EventKind() (eventType, aggregate string) {
+	return "project.role.changed", "role"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ProjectRoleChanged) AppendJSON(b []byte) []byte {
@@ -125,6 +160,11 @@ func (m *ProjectRoleChanged) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ProjectRoleRemoved) EventKind() (eventType, aggregate string) {
+	return "project.role.removed", "role"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

@@ -7,6 +7,11 @@ import (
 	wire "github.com/writ-id/writ/impl/core/wire"
 )
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SMTPProviderAdded) EventKind() (eventType, aggregate string) {
+	return "smtp.provider.added", "smtp_provider"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SMTPProviderAdded) AppendJSON(b []byte) []byte {
@@ -31,6 +36,11 @@ func (m *SMTPProviderAdded) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SMTPProviderChanged) EventKind() (eventType, aggregate string) {
+	return "smtp.provider.changed", "smtp_provider"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -64,11 +74,21 @@ func (m *SMTPProviderChanged) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SMTPProviderActivated) EventKind() (eventType, aggregate string) {
+	return "smtp.provider.activated", "smtp_provider"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SMTPProviderActivated) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SMTPProviderDeactivated) EventKind() (eventType, aggregate string) {
+	return "smtp.provider.deactivated", "smtp_provider"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -78,11 +98,21 @@ func (m *SMTPProviderDeactivated) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SMTPProviderInherited) EventKind() (eventType, aggregate string) {
+	return "smtp.provider.inherited", "smtp_provider"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SMTPProviderInherited) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SMTPProviderKeyRotated) EventKind() (eventType, aggregate string) {
+	return "smtp.provider.signing_key.rotated", "smtp_provider"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -101,6 +131,11 @@ func (m *SMTPProviderKeyRotated) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SMTPProviderRemoved) EventKind() (eventType, aggregate string) {
+	return "smtp.provider.removed", "smtp_provider"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SMTPProviderRemoved) AppendJSON(b []byte) []byte {
@@ -113,6 +148,11 @@ func (m *SMTPProviderRemoved) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SMSProviderAdded) EventKind() (eventType, aggregate string) {
+	return "sms.provider.added", "sms_provider"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -136,6 +176,11 @@ func (m *SMSProviderAdded) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SMSProviderChanged) EventKind() (eventType, aggregate string) {
+	return "sms.provider.changed", "sms_provider"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -164,11 +209,21 @@ func (m *SMSProviderChanged) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SMSProviderActivated) EventKind() (eventType, aggregate string) {
+	return "sms.provider.activated", "sms_provider"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SMSProviderActivated) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SMSProviderDeactivated) EventKind() (eventType, aggregate string) {
+	return "sms.provider.deactivated", "sms_provider"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -178,11 +233,21 @@ func (m *SMSProviderDeactivated) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SMSProviderInherited) EventKind() (eventType, aggregate string) {
+	return "sms.provider.inherited", "sms_provider"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SMSProviderInherited) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SMSProviderKeyRotated) EventKind() (eventType, aggregate string) {
+	return "sms.provider.signing_key.rotated", "sms_provider"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -199,6 +264,11 @@ func (m *SMSProviderKeyRotated) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SMSProviderRemoved) EventKind() (eventType, aggregate string) {
+	return "sms.provider.removed", "sms_provider"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

@@ -8,6 +8,11 @@ import (
 	strconv "strconv"
 )
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserSchemaAdded) EventKind() (eventType, aggregate string) {
+	return "user_schema.created", "user_schema"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *UserSchemaAdded) AppendJSON(b []byte) []byte {
@@ -28,6 +33,11 @@ func (m *UserSchemaAdded) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserSchemaChanged) EventKind() (eventType, aggregate string) {
+	return "user_schema.updated", "user_schema"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -56,6 +66,11 @@ func (m *UserSchemaChanged) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserSchemaActivated) EventKind() (eventType, aggregate string) {
+	return "user_schema.reactivated", "user_schema"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *UserSchemaActivated) AppendJSON(b []byte) []byte {
@@ -63,11 +78,21 @@ func (m *UserSchemaActivated) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserSchemaDeactivated) EventKind() (eventType, aggregate string) {
+	return "user_schema.deactivated", "user_schema"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *UserSchemaDeactivated) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserSchemaRemoved) EventKind() (eventType, aggregate string) {
+	return "user_schema.deleted", "user_schema"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

@@ -7,11 +7,21 @@ import (
 	wire "github.com/writ-id/writ/impl/core/wire"
 )
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SessionAdded) EventKind() (eventType, aggregate string) {
+	return "session.added", "session"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SessionAdded) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SessionUserChecked) EventKind() (eventType, aggregate string) {
+	return "session.user.checked", "session"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -28,11 +38,21 @@ func (m *SessionUserChecked) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SessionPasswordChecked) EventKind() (eventType, aggregate string) {
+	return "session.password.checked", "session"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SessionPasswordChecked) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SessionTOTPChecked) EventKind() (eventType, aggregate string) {
+	return "session.totp.checked", "session"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -42,6 +62,11 @@ func (m *SessionTOTPChecked) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SessionOTPSMSChecked) EventKind() (eventType, aggregate string) {
+	return "session.otp.sms.checked", "session"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SessionOTPSMSChecked) AppendJSON(b []byte) []byte {
@@ -49,11 +74,21 @@ func (m *SessionOTPSMSChecked) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SessionOTPEmailChecked) EventKind() (eventType, aggregate string) {
+	return "session.otp.email.checked", "session"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SessionOTPEmailChecked) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SessionIntentChecked) EventKind() (eventType, aggregate string) {
+	return "session.intent.checked", "session"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -70,11 +105,21 @@ func (m *SessionIntentChecked) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SessionMetadataSet) EventKind() (eventType, aggregate string) {
+	return "session.metadata.set", "session"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SessionMetadataSet) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SessionLifetimeSet) EventKind() (eventType, aggregate string) {
+	return "session.lifetime.set", "session"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -93,11 +138,21 @@ func (m *SessionLifetimeSet) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SessionTokenSet) EventKind() (eventType, aggregate string) {
+	return "session.token.set", "session"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SessionTokenSet) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*SessionTerminated) EventKind() (eventType, aggregate string) {
+	return "session.terminated", "session"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

@@ -7,6 +7,11 @@ import (
 	wire "github.com/writ-id/writ/impl/core/wire"
 )
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*BrandingSet) EventKind() (eventType, aggregate string) {
+	return "settings.branding.set", "settings"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *BrandingSet) AppendJSON(b []byte) []byte {
@@ -93,6 +98,11 @@ func (m *BrandingSet) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*ApplicationSettingsSet) EventKind() (eventType, aggregate string) {
+	return "settings.applications.set", "settings"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ApplicationSettingsSet) AppendJSON(b []byte) []byte {
@@ -107,6 +117,11 @@ func (m *ApplicationSettingsSet) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*MessageTextSet) EventKind() (eventType, aggregate string) {
+	return "settings.message_text.set", "settings"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -159,6 +174,11 @@ func (m *MessageTextSet) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*LifetimesSet) EventKind() (eventType, aggregate string) {
+	return "settings.lifetimes.set", "settings"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

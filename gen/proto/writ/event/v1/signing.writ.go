@@ -7,6 +7,11 @@ import (
 	wire "github.com/writ-id/writ/impl/core/wire"
 )
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*WebKeyAdded) EventKind() (eventType, aggregate string) {
+	return "web_key.added", "web_key"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *WebKeyAdded) AppendJSON(b []byte) []byte {
@@ -24,6 +29,11 @@ func (m *WebKeyAdded) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*WebKeyActivated) EventKind() (eventType, aggregate string) {
+	return "web_key.activated", "web_key"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *WebKeyActivated) AppendJSON(b []byte) []byte {
@@ -38,6 +48,11 @@ func (m *WebKeyActivated) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*WebKeyDeactivated) EventKind() (eventType, aggregate string) {
+	return "web_key.deactivated", "web_key"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *WebKeyDeactivated) AppendJSON(b []byte) []byte {
@@ -50,6 +65,11 @@ func (m *WebKeyDeactivated) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*WebKeyRemoved) EventKind() (eventType, aggregate string) {
+	return "web_key.removed", "web_key"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

@@ -8,6 +8,11 @@ import (
 	strconv "strconv"
 )
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*HumanChanged) EventKind() (eventType, aggregate string) {
+	return "user.human.changed", "user"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *HumanChanged) AppendJSON(b []byte) []byte {
@@ -129,6 +134,11 @@ func (m *HumanChanged) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*MachineChanged) EventKind() (eventType, aggregate string) {
+	return "user.machine.changed", "user"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *MachineChanged) AppendJSON(b []byte) []byte {
@@ -155,6 +165,11 @@ func (m *MachineChanged) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UsernameChanged) EventKind() (eventType, aggregate string) {
+	return "user.username.changed", "user"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *UsernameChanged) AppendJSON(b []byte) []byte {
@@ -167,6 +182,11 @@ func (m *UsernameChanged) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserDataSet) EventKind() (eventType, aggregate string) {
+	return "user.data.set", "user"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -186,11 +206,21 @@ func (m *UserDataSet) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserDeactivated) EventKind() (eventType, aggregate string) {
+	return "user.deactivated", "user"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *UserDeactivated) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserReactivated) EventKind() (eventType, aggregate string) {
+	return "user.reactivated", "user"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -200,11 +230,21 @@ func (m *UserReactivated) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserLocked) EventKind() (eventType, aggregate string) {
+	return "user.locked", "user"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *UserLocked) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserUnlocked) EventKind() (eventType, aggregate string) {
+	return "user.unlocked", "user"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -214,11 +254,21 @@ func (m *UserUnlocked) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserRemoved) EventKind() (eventType, aggregate string) {
+	return "user.removed", "user"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *UserRemoved) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserConsentAdded) EventKind() (eventType, aggregate string) {
+	return "user.consent.added", "user"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -245,6 +295,11 @@ func (m *UserConsentAdded) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserConsentRemoved) EventKind() (eventType, aggregate string) {
+	return "user.consent.removed", "user"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *UserConsentRemoved) AppendJSON(b []byte) []byte {
@@ -257,6 +312,11 @@ func (m *UserConsentRemoved) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserMetadataSet) EventKind() (eventType, aggregate string) {
+	return "user.metadata.set", "user"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -273,6 +333,11 @@ func (m *UserMetadataSet) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*UserMetadataRemoved) EventKind() (eventType, aggregate string) {
+	return "user.metadata.removed", "user"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *UserMetadataRemoved) AppendJSON(b []byte) []byte {
@@ -285,6 +350,11 @@ func (m *UserMetadataRemoved) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*MachineKeyAdded) EventKind() (eventType, aggregate string) {
+	return "user.machine.key.added", "user"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -306,6 +376,11 @@ func (m *MachineKeyAdded) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// EventKind returns the type of the event, and of the object that it is about.
+func (*MachineKeyRemoved) EventKind() (eventType, aggregate string) {
+	return "user.machine.key.removed", "user"
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *MachineKeyRemoved) AppendJSON(b []byte) []byte {
@@ -318,6 +393,11 @@ func (m *MachineKeyRemoved) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*MachineSecretSet) EventKind() (eventType, aggregate string) {
+	return "user.machine.secret.set", "user"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -334,6 +414,11 @@ func (m *MachineSecretSet) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// EventKind returns the type of the event, and of the object that it is about.
+func (*MachineSecretRemoved) EventKind() (eventType, aggregate string) {
+	return "user.machine.secret.removed", "user"
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

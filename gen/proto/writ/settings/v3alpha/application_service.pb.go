@@ -10,6 +10,7 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -326,12 +327,12 @@ var File_writ_settings_v3alpha_application_service_proto protoreflect.FileDescri
 
 const file_writ_settings_v3alpha_application_service_proto_rawDesc = "" +
 	"\n" +
-	"/writ/settings/v3alpha/application_service.proto\x12\x15writ.settings.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a,writ/settings/v3alpha/branding_service.proto\"\x80\x01\n" +
+	"/writ/settings/v3alpha/application_service.proto\x12\x15writ.settings.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a,writ/settings/v3alpha/branding_service.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xaa\x01\n" +
 	"\x16SetApplicationSettings\x12Q\n" +
-	"\x10roles_need_trust\x18\x01 \x01(\v2\".writ.settings.v3alpha.BoolSettingH\x00R\x0erolesNeedTrust\x88\x01\x01B\x13\n" +
-	"\x11_roles_need_trust\"t\n" +
+	"\x10roles_need_trust\x18\x01 \x01(\v2\".writ.settings.v3alpha.BoolSettingH\x00R\x0erolesNeedTrust\x88\x01\x01:(\xca\xc8\x18$writ.event.v1.ApplicationSettingsSetB\x13\n" +
+	"\x11_roles_need_trust\"\x9e\x01\n" +
 	"\x1bResolvedApplicationSettings\x12U\n" +
-	"\x10roles_need_trust\x18\x01 \x01(\v2#.writ.settings.v3alpha.ResolvedBoolB\x06\xbaH\x03\xc8\x01\x01R\x0erolesNeedTrust\"\xa9\x01\n" +
+	"\x10roles_need_trust\x18\x01 \x01(\v2#.writ.settings.v3alpha.ResolvedBoolB\x06\xbaH\x03\xc8\x01\x01R\x0erolesNeedTrust:(\xc2\xc8\x18$writ.event.v1.ApplicationSettingsSet\"\xa9\x01\n" +
 	"\x1dSetApplicationSettingsRequest\x125\n" +
 	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\x12Q\n" +
 	"\bsettings\x18\x02 \x01(\v2-.writ.settings.v3alpha.SetApplicationSettingsB\x06\xbaH\x03\xc8\x01\x01R\bsettings\"g\n" +

@@ -15,6 +15,7 @@ import (
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/language/v3alpha"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -848,12 +849,12 @@ var File_writ_settings_v3alpha_branding_service_proto protoreflect.FileDescripto
 
 const file_writ_settings_v3alpha_branding_service_proto_rawDesc = "" +
 	"\n" +
-	",writ/settings/v3alpha/branding_service.proto\x12\x15writ.settings.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a,writ/language/v3alpha/language_service.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\",\n" +
+	",writ/settings/v3alpha/branding_service.proto\x12\x15writ.settings.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a,writ/language/v3alpha/language_service.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\",\n" +
 	"\x05Image\x12#\n" +
 	"\acontent\x18\x01 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80 R\acontent\"2\n" +
 	"\vBoolSetting\x12\x19\n" +
 	"\x05value\x18\x01 \x01(\bH\x00R\x05value\x88\x01\x01B\b\n" +
-	"\x06_value\"\x93\r\n" +
+	"\x06_value\"\xb2\r\n" +
 	"\x13SetBrandingSettings\x12@\n" +
 	"\n" +
 	"logo_light\x18\x01 \x01(\v2\x1c.writ.settings.v3alpha.ImageH\x00R\tlogoLight\x88\x01\x01\x12>\n" +
@@ -873,7 +874,7 @@ const file_writ_settings_v3alpha_branding_service_proto_rawDesc = "" +
 	"\n" +
 	"terms_link\x18\r \x01(\tBU\xbaHRrP\x18\xe8\a2+^(https?://[!-\"$-.0->A-~]+([/?#][!-~]*)?)?$\x92\x02\x1dhttps://www.example.com/termsH\fR\ttermsLink\x88\x01\x01\x12\x7f\n" +
 	"\fprivacy_link\x18\x0e \x01(\tBW\xbaHTrR\x18\xe8\a2+^(https?://[!-\"$-.0->A-~]+([/?#][!-~]*)?)?$\x92\x02\x1fhttps://www.example.com/privacyH\rR\vprivacyLink\x88\x01\x01\x12v\n" +
-	"\thelp_link\x18\x0f \x01(\tBT\xbaHQrO\x18\xe8\a2+^(https?://[!-\"$-.0->A-~]+([/?#][!-~]*)?)?$\x92\x02\x1chttps://www.example.com/helpH\x0eR\bhelpLink\x88\x01\x01B\r\n" +
+	"\thelp_link\x18\x0f \x01(\tBT\xbaHQrO\x18\xe8\a2+^(https?://[!-\"$-.0->A-~]+([/?#][!-~]*)?)?$\x92\x02\x1chttps://www.example.com/helpH\x0eR\bhelpLink\x88\x01\x01:\x1d\xca\xc8\x18\x19writ.event.v1.BrandingSetB\r\n" +
 	"\v_logo_lightB\f\n" +
 	"\n" +
 	"_logo_darkB\a\n" +
@@ -901,7 +902,7 @@ const file_writ_settings_v3alpha_branding_service_proto_rawDesc = "" +
 	"\x06_value\"V\n" +
 	"\fResolvedBool\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\bR\x05value\x120\n" +
-	"\x05owner\x18\x02 \x01(\v2\x1a.writ.object.v3alpha.OwnerR\x05owner\"\x9d\n" +
+	"\x05owner\x18\x02 \x01(\v2\x1a.writ.object.v3alpha.OwnerR\x05owner\"\xbc\n" +
 	"\n" +
 	"\x18ResolvedBrandingSettings\x12K\n" +
 	"\n" +
@@ -921,7 +922,7 @@ const file_writ_settings_v3alpha_branding_service_proto_rawDesc = "" +
 	"\n" +
 	"terms_link\x18\r \x01(\v2%.writ.language.v3alpha.ResolvedStringB\x06\xbaH\x03\xc8\x01\x01R\ttermsLink\x12P\n" +
 	"\fprivacy_link\x18\x0e \x01(\v2%.writ.language.v3alpha.ResolvedStringB\x06\xbaH\x03\xc8\x01\x01R\vprivacyLink\x12J\n" +
-	"\thelp_link\x18\x0f \x01(\v2%.writ.language.v3alpha.ResolvedStringB\x06\xbaH\x03\xc8\x01\x01R\bhelpLink\"\x9b\x01\n" +
+	"\thelp_link\x18\x0f \x01(\v2%.writ.language.v3alpha.ResolvedStringB\x06\xbaH\x03\xc8\x01\x01R\bhelpLink:\x1d\xc2\xc8\x18\x19writ.event.v1.BrandingSet\"\x9b\x01\n" +
 	"\x12SetBrandingRequest\x125\n" +
 	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\x12N\n" +
 	"\bsettings\x18\x02 \x01(\v2*.writ.settings.v3alpha.SetBrandingSettingsB\x06\xbaH\x03\xc8\x01\x01R\bsettings\"\\\n" +

@@ -10,6 +10,7 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -474,24 +475,24 @@ var File_writ_settings_v3alpha_lifetime_service_proto protoreflect.FileDescripto
 
 const file_writ_settings_v3alpha_lifetime_service_proto_rawDesc = "" +
 	"\n" +
-	",writ/settings/v3alpha/lifetime_service.proto\x12\x15writ.settings.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x19writ/policy/v1/rule.proto\"\x8d\x05\n" +
+	",writ/settings/v3alpha/lifetime_service.proto\x12\x15writ.settings.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x19writ/policy/v1/rule.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xad\x05\n" +
 	"\x13SetLifetimeSettings\x12f\n" +
 	"\x15access_token_lifetime\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x17\xbaH\x14\xaa\x01\x11\xb2\xc3\x18\x02\b<J\x03\b\x84\a\"\x04\b\xc0\xd1\x02R\x13accessTokenLifetime\x12^\n" +
 	"\x11id_token_lifetime\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x17\xbaH\x14\xaa\x01\x11\xb2\xc3\x18\x02\b<J\x03\b\x84\a\"\x04\b\xc0\xd1\x02R\x0fidTokenLifetime\x12t\n" +
 	"\x1brefresh_token_idle_lifetime\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x1a\xbaH\x17\xaa\x01\x14\xb2\xc3\x18\x03\b\x90\x1cJ\x04\b\x80\xf5$\"\x05\b\x80\xe7\x84\x0fR\x18refreshTokenIdleLifetime\x12l\n" +
 	"\x16refresh_token_lifetime\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x1b\xbaH\x18\xaa\x01\x15\xb2\xc3\x18\x03\b\x90\x1cJ\x05\b\x80\x9a\x9e\x01\"\x05\b\x80\xb5\x8e-R\x14refreshTokenLifetime\x12h\n" +
 	"\x15session_idle_lifetime\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x19\xbaH\x16\xaa\x01\x13\xb2\xc3\x18\x03\b\xac\x02J\x04\b\x80\xe1\x01\"\x04\b\x80\xde4R\x13sessionIdleLifetime\x12`\n" +
-	"\x10session_lifetime\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x1a\xbaH\x17\xaa\x01\x14\xb2\xc3\x18\x03\b\xac\x02J\x04\b\xc0\xd1\x02\"\x05\b\x80\xce\xda\x03R\x0fsessionLifetime\"u\n" +
+	"\x10session_lifetime\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x1a\xbaH\x17\xaa\x01\x14\xb2\xc3\x18\x03\b\xac\x02J\x04\b\xc0\xd1\x02\"\x05\b\x80\xce\xda\x03R\x0fsessionLifetime:\x1e\xca\xc8\x18\x1awrit.event.v1.LifetimesSet\"u\n" +
 	"\x10ResolvedDuration\x12/\n" +
 	"\x05value\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05value\x120\n" +
-	"\x05owner\x18\x02 \x01(\v2\x1a.writ.object.v3alpha.OwnerR\x05owner\"\xf4\x04\n" +
+	"\x05owner\x18\x02 \x01(\v2\x1a.writ.object.v3alpha.OwnerR\x05owner\"\x94\x05\n" +
 	"\x18ResolvedLifetimeSettings\x12c\n" +
 	"\x15access_token_lifetime\x18\x01 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationB\x06\xbaH\x03\xc8\x01\x01R\x13accessTokenLifetime\x12[\n" +
 	"\x11id_token_lifetime\x18\x02 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationB\x06\xbaH\x03\xc8\x01\x01R\x0fidTokenLifetime\x12n\n" +
 	"\x1brefresh_token_idle_lifetime\x18\x03 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationB\x06\xbaH\x03\xc8\x01\x01R\x18refreshTokenIdleLifetime\x12e\n" +
 	"\x16refresh_token_lifetime\x18\x04 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationB\x06\xbaH\x03\xc8\x01\x01R\x14refreshTokenLifetime\x12c\n" +
 	"\x15session_idle_lifetime\x18\x05 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationB\x06\xbaH\x03\xc8\x01\x01R\x13sessionIdleLifetime\x12Z\n" +
-	"\x10session_lifetime\x18\x06 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationB\x06\xbaH\x03\xc8\x01\x01R\x0fsessionLifetime\"\x9c\x01\n" +
+	"\x10session_lifetime\x18\x06 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationB\x06\xbaH\x03\xc8\x01\x01R\x0fsessionLifetime:\x1e\xc2\xc8\x18\x1awrit.event.v1.LifetimesSet\"\x9c\x01\n" +
 	"\x13SetLifetimesRequest\x125\n" +
 	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\x12N\n" +
 	"\bsettings\x18\x02 \x01(\v2*.writ.settings.v3alpha.SetLifetimeSettingsB\x06\xbaH\x03\xc8\x01\x01R\bsettings\"]\n" +

@@ -11,6 +11,7 @@ import (
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/language/v3alpha"
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -618,7 +619,7 @@ var File_writ_settings_v3alpha_message_text_service_proto protoreflect.FileDescr
 
 const file_writ_settings_v3alpha_message_text_service_proto_rawDesc = "" +
 	"\n" +
-	"0writ/settings/v3alpha/message_text_service.proto\x12\x15writ.settings.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a,writ/language/v3alpha/language_service.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xfb\x04\n" +
+	"0writ/settings/v3alpha/message_text_service.proto\x12\x15writ.settings.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a,writ/language/v3alpha/language_service.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\x9d\x05\n" +
 	"\x16SetMessageTextSettings\x12<\n" +
 	"\asubject\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xc8\x012\x13^[^\\x00-\\x1f\\x7f]*$H\x00R\asubject\x88\x01\x01\x12@\n" +
 	"\tpreheader\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xc8\x012\x13^[^\\x00-\\x1f\\x7f]*$H\x01R\tpreheader\x88\x01\x01\x128\n" +
@@ -629,7 +630,7 @@ const file_writ_settings_v3alpha_message_text_service_proto_rawDesc = "" +
 	"{{.Code}}H\x04R\x04text\x88\x01\x01\x12B\n" +
 	"\vbutton_text\x18\x06 \x01(\tB\x1c\xbaH\x19r\x17\x18<2\x13^[^\\x00-\\x1f\\x7f]*$H\x05R\n" +
 	"buttonText\x88\x01\x01\x12K\n" +
-	"\x06footer\x18\a \x01(\tB.\xbaH+r)\x18\xe8\a2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$H\x06R\x06footer\x88\x01\x01B\n" +
+	"\x06footer\x18\a \x01(\tB.\xbaH+r)\x18\xe8\a2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$H\x06R\x06footer\x88\x01\x01: \xca\xc8\x18\x1cwrit.event.v1.MessageTextSetB\n" +
 	"\n" +
 	"\b_subjectB\f\n" +
 	"\n" +
@@ -638,7 +639,7 @@ const file_writ_settings_v3alpha_message_text_service_proto_rawDesc = "" +
 	"\t_greetingB\a\n" +
 	"\x05_textB\x0e\n" +
 	"\f_button_textB\t\n" +
-	"\a_footer\"\x9d\x04\n" +
+	"\a_footer\"\xbf\x04\n" +
 	"\x1bResolvedMessageTextSettings\x12G\n" +
 	"\asubject\x18\x01 \x01(\v2%.writ.language.v3alpha.ResolvedStringB\x06\xbaH\x03\xc8\x01\x01R\asubject\x12K\n" +
 	"\tpreheader\x18\x02 \x01(\v2%.writ.language.v3alpha.ResolvedStringB\x06\xbaH\x03\xc8\x01\x01R\tpreheader\x12C\n" +
@@ -647,7 +648,7 @@ const file_writ_settings_v3alpha_message_text_service_proto_rawDesc = "" +
 	"\x04text\x18\x05 \x01(\v2%.writ.language.v3alpha.ResolvedStringB\x06\xbaH\x03\xc8\x01\x01R\x04text\x12N\n" +
 	"\vbutton_text\x18\x06 \x01(\v2%.writ.language.v3alpha.ResolvedStringB\x06\xbaH\x03\xc8\x01\x01R\n" +
 	"buttonText\x12E\n" +
-	"\x06footer\x18\a \x01(\v2%.writ.language.v3alpha.ResolvedStringB\x06\xbaH\x03\xc8\x01\x01R\x06footer\"\x81\x03\n" +
+	"\x06footer\x18\a \x01(\v2%.writ.language.v3alpha.ResolvedStringB\x06\xbaH\x03\xc8\x01\x01R\x06footer: \xc2\xc8\x18\x1cwrit.event.v1.MessageTextSet\"\x81\x03\n" +
 	"\x15SetMessageTextRequest\x125\n" +
 	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\x12\x8e\x01\n" +
 	"\x04kind\x18\x02 \x01(\tBz\xbaHwruR\fverify_emailR\fverify_phoneR\totp_emailR\aotp_smsR\x0ereset_passwordR\x10password_changedR\vemail_knownR\x04doorR\x0edomain_claimedR\x04kind\x12M\n" +

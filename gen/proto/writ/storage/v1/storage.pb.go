@@ -640,6 +640,22 @@ var file_writ_storage_v1_storage_proto_extTypes = []protoimpl.ExtensionInfo{
 		Filename:      "writ/storage/v1/storage.proto",
 	},
 	{
+		ExtendedType:  (*descriptorpb.MessageOptions)(nil),
+		ExtensionType: (*string)(nil),
+		Field:         50312,
+		Name:          "writ.storage.v1.resolves",
+		Tag:           "bytes,50312,opt,name=resolves",
+		Filename:      "writ/storage/v1/storage.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.MessageOptions)(nil),
+		ExtensionType: (*string)(nil),
+		Field:         50313,
+		Name:          "writ.storage.v1.asks",
+		Tag:           "bytes,50313,opt,name=asks",
+		Filename:      "writ/storage/v1/storage.proto",
+	},
+	{
 		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
 		ExtensionType: (*string)(nil),
 		Field:         50303,
@@ -718,6 +734,14 @@ var (
 	//
 	// optional writ.storage.v1.Moved moved = 50308;
 	E_Moved = &file_writ_storage_v1_storage_proto_extTypes[3]
+	// Of settings: the message with the properties that this one shows, each with its owner.
+	//
+	// optional string resolves = 50312;
+	E_Resolves = &file_writ_storage_v1_storage_proto_extTypes[4]
+	// Of settings: the message with the properties that this one asks for.
+	//
+	// optional string asks = 50313;
+	E_Asks = &file_writ_storage_v1_storage_proto_extTypes[5]
 )
 
 // Extension fields to descriptorpb.FieldOptions.
@@ -725,24 +749,24 @@ var (
 	// The column, where it is not called like the field.
 	//
 	// optional string column = 50303;
-	E_Column = &file_writ_storage_v1_storage_proto_extTypes[4]
+	E_Column = &file_writ_storage_v1_storage_proto_extTypes[6]
 	// Set when no column holds the field: the service reads or makes it.
 	//
 	// optional bool computed = 50304;
-	E_Computed = &file_writ_storage_v1_storage_proto_extTypes[5]
+	E_Computed = &file_writ_storage_v1_storage_proto_extTypes[7]
 	// The table of the row that this is the ID of. A row that refers to nothing is not imported.
 	//
 	// optional string refers = 50309;
-	E_Refers = &file_writ_storage_v1_storage_proto_extTypes[6]
+	E_Refers = &file_writ_storage_v1_storage_proto_extTypes[8]
 	// Set when an export has it only if it is asked for; an import that does not have it
 	// leaves what is there.
 	//
 	// optional writ.storage.v1.Asked asked = 50310;
-	E_Asked = &file_writ_storage_v1_storage_proto_extTypes[7]
+	E_Asked = &file_writ_storage_v1_storage_proto_extTypes[9]
 	// Set when the column is sealed by the master key; in a file it is open.
 	//
 	// optional bool sealed = 50311;
-	E_Sealed = &file_writ_storage_v1_storage_proto_extTypes[8]
+	E_Sealed = &file_writ_storage_v1_storage_proto_extTypes[10]
 )
 
 // Extension fields to descriptorpb.OneofOptions.
@@ -751,7 +775,7 @@ var (
 	// an enumeration that ends with it.
 	//
 	// optional string kind = 50305;
-	E_Kind = &file_writ_storage_v1_storage_proto_extTypes[9]
+	E_Kind = &file_writ_storage_v1_storage_proto_extTypes[11]
 )
 
 // Extension fields to descriptorpb.EnumValueOptions.
@@ -759,7 +783,7 @@ var (
 	// The column that this sorting column sorts by, where it is not called like that.
 	//
 	// optional string sort = 50306;
-	E_Sort = &file_writ_storage_v1_storage_proto_extTypes[10]
+	E_Sort = &file_writ_storage_v1_storage_proto_extTypes[12]
 )
 
 var File_writ_storage_v1_storage_proto protoreflect.FileDescriptor
@@ -825,7 +849,9 @@ const file_writ_storage_v1_storage_proto_rawDesc = "" +
 	"\x05table\x12\x1f.google.protobuf.MessageOptions\x18\xfd\x88\x03 \x01(\v2\x16.writ.storage.v1.TableR\x05table:1\n" +
 	"\x02of\x12\x1f.google.protobuf.MessageOptions\x18\xfe\x88\x03 \x01(\tR\x02of:L\n" +
 	"\x04gone\x12\x1f.google.protobuf.MessageOptions\x18\x83\x89\x03 \x01(\x0e2\x15.writ.storage.v1.GoneR\x04gone:O\n" +
-	"\x05moved\x12\x1f.google.protobuf.MessageOptions\x18\x84\x89\x03 \x01(\v2\x16.writ.storage.v1.MovedR\x05moved:7\n" +
+	"\x05moved\x12\x1f.google.protobuf.MessageOptions\x18\x84\x89\x03 \x01(\v2\x16.writ.storage.v1.MovedR\x05moved:=\n" +
+	"\bresolves\x12\x1f.google.protobuf.MessageOptions\x18\x88\x89\x03 \x01(\tR\bresolves:5\n" +
+	"\x04asks\x12\x1f.google.protobuf.MessageOptions\x18\x89\x89\x03 \x01(\tR\x04asks:7\n" +
 	"\x06column\x12\x1d.google.protobuf.FieldOptions\x18\xff\x88\x03 \x01(\tR\x06column:;\n" +
 	"\bcomputed\x12\x1d.google.protobuf.FieldOptions\x18\x80\x89\x03 \x01(\bR\bcomputed:7\n" +
 	"\x06refers\x12\x1d.google.protobuf.FieldOptions\x18\x85\x89\x03 \x01(\tR\x06refers:M\n" +
@@ -867,21 +893,23 @@ var file_writ_storage_v1_storage_proto_depIdxs = []int32{
 	6,  // 3: writ.storage.v1.of:extendee -> google.protobuf.MessageOptions
 	6,  // 4: writ.storage.v1.gone:extendee -> google.protobuf.MessageOptions
 	6,  // 5: writ.storage.v1.moved:extendee -> google.protobuf.MessageOptions
-	7,  // 6: writ.storage.v1.column:extendee -> google.protobuf.FieldOptions
-	7,  // 7: writ.storage.v1.computed:extendee -> google.protobuf.FieldOptions
-	7,  // 8: writ.storage.v1.refers:extendee -> google.protobuf.FieldOptions
-	7,  // 9: writ.storage.v1.asked:extendee -> google.protobuf.FieldOptions
-	7,  // 10: writ.storage.v1.sealed:extendee -> google.protobuf.FieldOptions
-	8,  // 11: writ.storage.v1.kind:extendee -> google.protobuf.OneofOptions
-	9,  // 12: writ.storage.v1.sort:extendee -> google.protobuf.EnumValueOptions
-	3,  // 13: writ.storage.v1.table:type_name -> writ.storage.v1.Table
-	1,  // 14: writ.storage.v1.gone:type_name -> writ.storage.v1.Gone
-	5,  // 15: writ.storage.v1.moved:type_name -> writ.storage.v1.Moved
-	0,  // 16: writ.storage.v1.asked:type_name -> writ.storage.v1.Asked
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	13, // [13:17] is the sub-list for extension type_name
-	2,  // [2:13] is the sub-list for extension extendee
+	6,  // 6: writ.storage.v1.resolves:extendee -> google.protobuf.MessageOptions
+	6,  // 7: writ.storage.v1.asks:extendee -> google.protobuf.MessageOptions
+	7,  // 8: writ.storage.v1.column:extendee -> google.protobuf.FieldOptions
+	7,  // 9: writ.storage.v1.computed:extendee -> google.protobuf.FieldOptions
+	7,  // 10: writ.storage.v1.refers:extendee -> google.protobuf.FieldOptions
+	7,  // 11: writ.storage.v1.asked:extendee -> google.protobuf.FieldOptions
+	7,  // 12: writ.storage.v1.sealed:extendee -> google.protobuf.FieldOptions
+	8,  // 13: writ.storage.v1.kind:extendee -> google.protobuf.OneofOptions
+	9,  // 14: writ.storage.v1.sort:extendee -> google.protobuf.EnumValueOptions
+	3,  // 15: writ.storage.v1.table:type_name -> writ.storage.v1.Table
+	1,  // 16: writ.storage.v1.gone:type_name -> writ.storage.v1.Gone
+	5,  // 17: writ.storage.v1.moved:type_name -> writ.storage.v1.Moved
+	0,  // 18: writ.storage.v1.asked:type_name -> writ.storage.v1.Asked
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	15, // [15:19] is the sub-list for extension type_name
+	2,  // [2:15] is the sub-list for extension extendee
 	0,  // [0:2] is the sub-list for field type_name
 }
 
@@ -897,7 +925,7 @@ func file_writ_storage_v1_storage_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_storage_v1_storage_proto_rawDesc), len(file_writ_storage_v1_storage_proto_rawDesc)),
 			NumEnums:      3,
 			NumMessages:   3,
-			NumExtensions: 11,
+			NumExtensions: 13,
 			NumServices:   0,
 		},
 		GoTypes:           file_writ_storage_v1_storage_proto_goTypes,

@@ -323,12 +323,12 @@ var File_writ_settings_v3alpha_application_service_proto protoreflect.FileDescri
 
 const file_writ_settings_v3alpha_application_service_proto_rawDesc = "" +
 	"\n" +
-	"/writ/settings/v3alpha/application_service.proto\x12\x15writ.settings.v3alpha\x1a writ/object/v3alpha/object.proto\x1a,writ/settings/v3alpha/branding_service.proto\"\x80\x01\n" +
+	"/writ/settings/v3alpha/application_service.proto\x12\x15writ.settings.v3alpha\x1a writ/object/v3alpha/object.proto\x1a,writ/settings/v3alpha/branding_service.proto\"\x82\x01\n" +
 	"\x16SetApplicationSettings\x12Q\n" +
-	"\x10roles_need_trust\x18\x01 \x01(\v2\".writ.settings.v3alpha.BoolSettingH\x00R\x0erolesNeedTrust\x88\x01\x01B\x13\n" +
-	"\x11_roles_need_trust\"l\n" +
+	"\x10roles_need_trust\x18\x01 \x01(\v2\".writ.settings.v3alpha.BoolSettingH\x00R\x0erolesNeedTrust\x88\x01\x01:\x00B\x13\n" +
+	"\x11_roles_need_trust\"n\n" +
 	"\x1bResolvedApplicationSettings\x12M\n" +
-	"\x10roles_need_trust\x18\x01 \x01(\v2#.writ.settings.v3alpha.ResolvedBoolR\x0erolesNeedTrust\"\xa1\x01\n" +
+	"\x10roles_need_trust\x18\x01 \x01(\v2#.writ.settings.v3alpha.ResolvedBoolR\x0erolesNeedTrust:\x00\"\xa1\x01\n" +
 	"\x1dSetApplicationSettingsRequest\x125\n" +
 	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\x12I\n" +
 	"\bsettings\x18\x02 \x01(\v2-.writ.settings.v3alpha.SetApplicationSettingsR\bsettings\"_\n" +

@@ -850,7 +850,7 @@ const file_writ_settings_v3alpha_branding_service_proto_rawDesc = "" +
 	"\acontent\x18\x01 \x01(\fR\acontent\"2\n" +
 	"\vBoolSetting\x12\x19\n" +
 	"\x05value\x18\x01 \x01(\bH\x00R\x05value\x88\x01\x01B\b\n" +
-	"\x06_value\"\xc5\b\n" +
+	"\x06_value\"\xc7\b\n" +
 	"\x13SetBrandingSettings\x12@\n" +
 	"\n" +
 	"logo_light\x18\x01 \x01(\v2\x1c.writ.settings.v3alpha.ImageH\x00R\tlogoLight\x88\x01\x01\x12>\n" +
@@ -870,7 +870,7 @@ const file_writ_settings_v3alpha_branding_service_proto_rawDesc = "" +
 	"\n" +
 	"terms_link\x18\r \x01(\tH\fR\ttermsLink\x88\x01\x01\x12&\n" +
 	"\fprivacy_link\x18\x0e \x01(\tH\rR\vprivacyLink\x88\x01\x01\x12 \n" +
-	"\thelp_link\x18\x0f \x01(\tH\x0eR\bhelpLink\x88\x01\x01B\r\n" +
+	"\thelp_link\x18\x0f \x01(\tH\x0eR\bhelpLink\x88\x01\x01:\x00B\r\n" +
 	"\v_logo_lightB\f\n" +
 	"\n" +
 	"_logo_darkB\a\n" +
@@ -898,7 +898,7 @@ const file_writ_settings_v3alpha_branding_service_proto_rawDesc = "" +
 	"\x06_value\"V\n" +
 	"\fResolvedBool\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\bR\x05value\x120\n" +
-	"\x05owner\x18\x02 \x01(\v2\x1a.writ.object.v3alpha.OwnerR\x05owner\"\xa5\t\n" +
+	"\x05owner\x18\x02 \x01(\v2\x1a.writ.object.v3alpha.OwnerR\x05owner\"\xa7\t\n" +
 	"\x18ResolvedBrandingSettings\x12C\n" +
 	"\n" +
 	"logo_light\x18\x01 \x01(\v2$.writ.settings.v3alpha.ResolvedImageR\tlogoLight\x12A\n" +
@@ -917,7 +917,7 @@ const file_writ_settings_v3alpha_branding_service_proto_rawDesc = "" +
 	"\n" +
 	"terms_link\x18\r \x01(\v2%.writ.language.v3alpha.ResolvedStringR\ttermsLink\x12H\n" +
 	"\fprivacy_link\x18\x0e \x01(\v2%.writ.language.v3alpha.ResolvedStringR\vprivacyLink\x12B\n" +
-	"\thelp_link\x18\x0f \x01(\v2%.writ.language.v3alpha.ResolvedStringR\bhelpLink\"\x93\x01\n" +
+	"\thelp_link\x18\x0f \x01(\v2%.writ.language.v3alpha.ResolvedStringR\bhelpLink:\x00\"\x93\x01\n" +
 	"\x12SetBrandingRequest\x125\n" +
 	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\x12F\n" +
 	"\bsettings\x18\x02 \x01(\v2*.writ.settings.v3alpha.SetBrandingSettingsR\bsettings\"T\n" +

@@ -471,24 +471,24 @@ var File_writ_settings_v3alpha_lifetime_service_proto protoreflect.FileDescripto
 
 const file_writ_settings_v3alpha_lifetime_service_proto_rawDesc = "" +
 	"\n" +
-	",writ/settings/v3alpha/lifetime_service.proto\x12\x15writ.settings.v3alpha\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\"\xeb\x03\n" +
+	",writ/settings/v3alpha/lifetime_service.proto\x12\x15writ.settings.v3alpha\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\"\xed\x03\n" +
 	"\x13SetLifetimeSettings\x12M\n" +
 	"\x15access_token_lifetime\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x13accessTokenLifetime\x12E\n" +
 	"\x11id_token_lifetime\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x0fidTokenLifetime\x12X\n" +
 	"\x1brefresh_token_idle_lifetime\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x18refreshTokenIdleLifetime\x12O\n" +
 	"\x16refresh_token_lifetime\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x14refreshTokenLifetime\x12M\n" +
 	"\x15session_idle_lifetime\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x13sessionIdleLifetime\x12D\n" +
-	"\x10session_lifetime\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x0fsessionLifetime\"u\n" +
+	"\x10session_lifetime\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x0fsessionLifetime:\x00\"u\n" +
 	"\x10ResolvedDuration\x12/\n" +
 	"\x05value\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05value\x120\n" +
-	"\x05owner\x18\x02 \x01(\v2\x1a.writ.object.v3alpha.OwnerR\x05owner\"\xc4\x04\n" +
+	"\x05owner\x18\x02 \x01(\v2\x1a.writ.object.v3alpha.OwnerR\x05owner\"\xc6\x04\n" +
 	"\x18ResolvedLifetimeSettings\x12[\n" +
 	"\x15access_token_lifetime\x18\x01 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationR\x13accessTokenLifetime\x12S\n" +
 	"\x11id_token_lifetime\x18\x02 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationR\x0fidTokenLifetime\x12f\n" +
 	"\x1brefresh_token_idle_lifetime\x18\x03 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationR\x18refreshTokenIdleLifetime\x12]\n" +
 	"\x16refresh_token_lifetime\x18\x04 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationR\x14refreshTokenLifetime\x12[\n" +
 	"\x15session_idle_lifetime\x18\x05 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationR\x13sessionIdleLifetime\x12R\n" +
-	"\x10session_lifetime\x18\x06 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationR\x0fsessionLifetime\"\x94\x01\n" +
+	"\x10session_lifetime\x18\x06 \x01(\v2'.writ.settings.v3alpha.ResolvedDurationR\x0fsessionLifetime:\x00\"\x94\x01\n" +
 	"\x13SetLifetimesRequest\x125\n" +
 	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\x12F\n" +
 	"\bsettings\x18\x02 \x01(\v2*.writ.settings.v3alpha.SetLifetimeSettingsR\bsettings\"U\n" +

@@ -615,7 +615,7 @@ var File_writ_settings_v3alpha_message_text_service_proto protoreflect.FileDescr
 
 const file_writ_settings_v3alpha_message_text_service_proto_rawDesc = "" +
 	"\n" +
-	"0writ/settings/v3alpha/message_text_service.proto\x12\x15writ.settings.v3alpha\x1a,writ/language/v3alpha/language_service.proto\x1a writ/object/v3alpha/object.proto\"\xc7\x02\n" +
+	"0writ/settings/v3alpha/message_text_service.proto\x12\x15writ.settings.v3alpha\x1a,writ/language/v3alpha/language_service.proto\x1a writ/object/v3alpha/object.proto\"\xc9\x02\n" +
 	"\x16SetMessageTextSettings\x12\x1d\n" +
 	"\asubject\x18\x01 \x01(\tH\x00R\asubject\x88\x01\x01\x12!\n" +
 	"\tpreheader\x18\x02 \x01(\tH\x01R\tpreheader\x88\x01\x01\x12\x19\n" +
@@ -624,7 +624,7 @@ const file_writ_settings_v3alpha_message_text_service_proto_rawDesc = "" +
 	"\x04text\x18\x05 \x01(\tH\x04R\x04text\x88\x01\x01\x12$\n" +
 	"\vbutton_text\x18\x06 \x01(\tH\x05R\n" +
 	"buttonText\x88\x01\x01\x12\x1b\n" +
-	"\x06footer\x18\a \x01(\tH\x06R\x06footer\x88\x01\x01B\n" +
+	"\x06footer\x18\a \x01(\tH\x06R\x06footer\x88\x01\x01:\x00B\n" +
 	"\n" +
 	"\b_subjectB\f\n" +
 	"\n" +
@@ -633,7 +633,7 @@ const file_writ_settings_v3alpha_message_text_service_proto_rawDesc = "" +
 	"\t_greetingB\a\n" +
 	"\x05_textB\x0e\n" +
 	"\f_button_textB\t\n" +
-	"\a_footer\"\xe5\x03\n" +
+	"\a_footer\"\xe7\x03\n" +
 	"\x1bResolvedMessageTextSettings\x12?\n" +
 	"\asubject\x18\x01 \x01(\v2%.writ.language.v3alpha.ResolvedStringR\asubject\x12C\n" +
 	"\tpreheader\x18\x02 \x01(\v2%.writ.language.v3alpha.ResolvedStringR\tpreheader\x12;\n" +
@@ -642,7 +642,7 @@ const file_writ_settings_v3alpha_message_text_service_proto_rawDesc = "" +
 	"\x04text\x18\x05 \x01(\v2%.writ.language.v3alpha.ResolvedStringR\x04text\x12F\n" +
 	"\vbutton_text\x18\x06 \x01(\v2%.writ.language.v3alpha.ResolvedStringR\n" +
 	"buttonText\x12=\n" +
-	"\x06footer\x18\a \x01(\v2%.writ.language.v3alpha.ResolvedStringR\x06footer\"\xc9\x01\n" +
+	"\x06footer\x18\a \x01(\v2%.writ.language.v3alpha.ResolvedStringR\x06footer:\x00\"\xc9\x01\n" +
 	"\x15SetMessageTextRequest\x125\n" +
 	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1a\n" +
