@@ -18,10 +18,8 @@ GO ?= go
 BIN := bin
 LINT := $(BIN)/lint
 VENV := .venv
-# Tests mostly wait, for answers that come in time and for their database, so there are more of
-# them than cores. lint vets what they are made of.
+# lint vets what tests are made of.
 TEST := -vet=off -timeout 30m
-SIDE := -parallel 6
 # What runs beside one PostgreSQL for all its packages.
 SHARED := $(GO) run ./impl/core/store/pgtest/shared
 
@@ -119,7 +117,7 @@ check: needs-go ## vet and the tests that need no server
 # The race detector watches what runs side by side. Generators, documents and what checks sql/ do
 # one thing at a time.
 unit: needs-go
-	@$(SHARED) $(GO) test $(TEST) $(SIDE) -race ./cmd/... ./impl/...
+	@$(SHARED) $(GO) test $(TEST) -race ./cmd/... ./impl/...
 	@$(SHARED) $(GO) test $(TEST) ./contracts/... ./docs/... ./sql/...
 	@if [ -e /usr/include/openssl/evp.h ]; then $(GO) test $(TEST) -race -tags openssl ./impl/core/rs256 ./impl/core/signing; \
 	else echo "unit: signatures by OpenSSL are not tested, its headers are missing (apt-get install libssl-dev)"; fi

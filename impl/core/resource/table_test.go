@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,7 +19,6 @@ import (
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	projectv3 "github.com/writ-id/writ/gen/proto/writ/project/v3alpha"
 	"github.com/writ-id/writ/gen/storage"
-	"github.com/writ-id/writ/impl/core/cache"
 	"github.com/writ-id/writ/impl/core/event"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/policy"
@@ -32,22 +32,19 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // resources: projects, and their roles, which go along with them.
 type world struct {
 	*testing.T
-	env         resource.Env
-	now         time.Time
-	projects    *resource.Table[db.Project, storage.Projects]
-	roles       *resource.Table[db.ProjectRole, storage.ProjectRoles]
-	invalidated int
+	env      resource.Env
+	now      time.Time
+	projects *resource.Table[db.Project, storage.Projects]
+	roles    *resource.Table[db.ProjectRole, storage.ProjectRoles]
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
-	ids := 0
-	memory := &cache.Memory{}
-	memory.Holds(func() { w.invalidated++ })
+	var ids atomic.Int64
 	w.env = resource.Env{
-		DB: pgtest.Open(t, 8), Now: func() time.Time { return w.now }, Memory: memory,
-		NewID: func() string { ids++; return "id" + strconv.Itoa(ids) },
+		DB: pgtest.Open(t, 8), Now: func() time.Time { return w.now },
+		NewID: func() string { return "id" + strconv.FormatInt(ids.Add(1), 10) },
 	}
 	w.projects, w.roles = resource.New(w.env, storage.Projects{}), resource.New(w.env, storage.ProjectRoles{})
 	for _, id := range []string{"one", "two"} {
