@@ -10,7 +10,8 @@ import (
 )
 
 // TestTheRecipesWork does in a copy of the repository what CONTRIBUTING.md says: all that stands
-// before a recipe's `make generate`, the generation, once for all of them, and then the rest.
+// before a recipe's `make generate`, the generation, once for all of them, and then the rest; a
+// recipe's tests come when all are built.
 func TestTheRecipesWork(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../CONTRIBUTING.md")
