@@ -131,7 +131,7 @@ conformance: contract pooled sdk fuzz
 endif
 
 OIDC_RESULTS ?= $(CURDIR)/conformance/oidc/RESULTS.md
-contract: build build-race
+contract: build build-race $(BIN)/buf $(BIN)/sqlc
 	@git cat-file -e $$(cat conformance/upgrade/previous)^{commit} 2>/dev/null || \
 		echo "conformance/upgrade: the commit $$(cat conformance/upgrade/previous) is not in this clone: the oldest one that is stands for the release before, or this one if there is no other" >&2
 	@WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ WRIT_OIDC_RESULTS=$(OIDC_RESULTS) $(GO) test $(TEST) $$($(GO) list ./conformance/... | grep -v /sdk | grep -v $(RACED:%=-e /%))

@@ -19,12 +19,12 @@ import (
 
 // What a rule may not say. Whatever reads it fails with the method and one of these.
 var (
-	ErrMissing  = errors.New("needs the option google.api.http")
-	ErrVerb     = errors.New("only get, put, post, delete and patch are served")
-	ErrBindings = errors.New("additional_bindings and response_body are not served")
+	ErrMissing  = errors.New("needs the option google.api.http: add it")
+	ErrVerb     = errors.New("only get, put, post, delete and patch are served: use one of them")
+	ErrBindings = errors.New("additional_bindings and response_body are not served: remove them, or add a method")
 	ErrSegment  = errors.New(`a segment of a path is a literal, {field}, or {field=**} at the end: a pattern of net/http has no other, and no verb behind a colon (write it as a segment of its own, "/_activate")`)
-	ErrVariable = errors.New("a variable of the path has to be a text of the request")
-	ErrBody     = errors.New("the body has to be a message, or a list of them, of the request")
+	ErrVariable = errors.New("a variable of the path has to be a text of the request: add the field, as a string")
+	ErrBody     = errors.New("the body has to be a message, or a list of them, of the request: name such a field")
 )
 
 // Rule is where an operation is in REST.

@@ -107,7 +107,7 @@ func generate(set *descriptorpb.FileDescriptorSet) (*document, error) {
 	for _, m := range methods {
 		operation := g.operation(m)
 		if ids[operation.OperationID] {
-			g.fail(m.desc, "a second method has this name")
+			g.fail(m.desc, "a second method has this name: rename one of them")
 		}
 		ids[operation.OperationID] = true
 		operations, known := doc.Paths.get(m.path)
@@ -225,7 +225,7 @@ func (g *generator) schemas(methods []*method) fields[*schema] {
 		name := g.component(d, at)
 		if _, taken := all.get(name); taken {
 			if _, isEnum := d.(protoreflect.EnumDescriptor); !isEnum { // one for both directions
-				g.fail(d, "the component name %s is taken", name)
+				g.fail(d, "the component name %s is taken: rename the message", name)
 			}
 			return
 		}

@@ -40,13 +40,13 @@ func usable(root *yaml.Node) error {
 	for i := 0; i < len(schemas.Content); i += 2 {
 		name := schemas.Content[i].Value
 		if lower := strings.ToLower(name); generatorNames[lower] || operations[lower] {
-			return fmt.Errorf("the schema %s has a name that generators of clients use themselves", name)
+			return fmt.Errorf("the schema %s has a name that generators of clients use themselves: rename it", name)
 		}
 		values := member(schemas.Content[i+1], "enum")
 		for j := 0; values != nil && j < len(values.Content); j++ {
 			value := values.Content[j].Value
 			if owners[value] != "" {
-				return fmt.Errorf("the enums %s and %s both have %s, which does not compile in Go", owners[value], name, value)
+				return fmt.Errorf("the enums %s and %s both have %s, which does not compile in Go: put the name of the enum before one of them", owners[value], name, value)
 			}
 			owners[value] = name
 		}

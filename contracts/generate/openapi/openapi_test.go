@@ -375,8 +375,8 @@ func TestMerge(t *testing.T) {
 			`{"tags":[{"name":"a"},{"name":"b"}],"paths":{"/a":{"get":{}},"/b":{"get":{}}},"components":{"schemas":{"A":{"type":"object"},"B":{"type":"string"}},"headers":{"H":{}}}}`, "",
 		},
 		{"the same is the same", `{components: {schemas: {A: {type: object}}}}`, `{"tags":[{"name":"a"}],"paths":{"/a":{"get":{}}},"components":{"schemas":{"A":{"type":"object"}}}}`, ""},
-		{"another of that name is refused", `{components: {schemas: {A: {type: string}}}}`, "", "A is there already and differs"},
-		{"a path is not split over documents", `{paths: {/a: {post: {}}}}`, "", "/a is there already and differs"},
+		{"another of that name is refused", `{components: {schemas: {A: {type: string}}}}`, "", "A is there already and differs: rename one of them"},
+		{"a path is not split over documents", `{paths: {/a: {post: {}}}}`, "", "/a is there already and differs: rename one of them"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -28,7 +28,7 @@ func (g *generator) read(desc protoreflect.MethodDescriptor) *method {
 	rule, err := httprule.Of(desc)
 	switch {
 	case policy == nil:
-		g.fail(desc, "needs the options google.api.http and writ.policy.v1.operation")
+		g.fail(desc, "needs the options google.api.http and writ.policy.v1.operation: add both")
 		return nil
 	case err != nil:
 		g.errs = append(g.errs, err)
@@ -173,7 +173,7 @@ func (g *generator) query(m *method, f protoreflect.FieldDescriptor, prefix stri
 		return nil
 	}
 	if f.IsMap() || f.IsList() && f.Message() != nil {
-		g.fail(f, "a map or list of messages cannot be a query parameter")
+		g.fail(f, "a map or list of messages cannot be a query parameter: put it into the body")
 		return nil
 	}
 	if f.Message() == nil || wellKnown(f.Message()) != nil {

@@ -93,7 +93,7 @@ func mergeMembers(into, from *yaml.Node) error {
 			continue
 		}
 		if !bytes.Equal(writeJSON(old), writeJSON(value)) {
-			return fmt.Errorf("%s is there already and differs", name)
+			return fmt.Errorf("%s is there already and differs: rename one of them", name)
 		}
 	}
 	return nil

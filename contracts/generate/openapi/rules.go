@@ -38,7 +38,7 @@ func (g *generator) rules(f protoreflect.FieldDescriptor, s *schema, rules *vali
 		g.timestampRules(f, s, rules.GetTimestamp())
 	case f.Message() != nil:
 		if rules.GetAny() != nil || rules.GetFieldMask() != nil {
-			g.fail(f, "rules of %s are not published", f.Message().Name())
+			g.fail(f, "rules of %s are not published: remove them, or teach contracts/generate/openapi/rules.go", f.Message().Name())
 		}
 	default:
 		if nonZero {

@@ -226,7 +226,7 @@ func (g *generator) scalar(f protoreflect.FieldDescriptor, at place) *schema {
 	case protoreflect.DoubleKind:
 		return &schema{Type: "number", Format: "double"}
 	default:
-		g.fail(f, "%v has no OpenAPI form", kind)
+		g.fail(f, "%v has no OpenAPI form: use another kind of field", kind)
 		return &schema{}
 	}
 }

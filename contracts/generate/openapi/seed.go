@@ -69,7 +69,7 @@ func (b *seedBuilder) fill(n any) {
 func (b *seedBuilder) join(own map[string]any, message string) {
 	published := b.schemas[b.bodies[message]]
 	if published == nil {
-		b.err = fmt.Errorf("no operation is sent a %s", message)
+		b.err = fmt.Errorf("no operation is sent a %s: add one, or take it out of the schema of the seed", message)
 		return
 	}
 	without, _ := own["x-without"].([]any)

@@ -40,5 +40,5 @@ func checkContext(method *protogen.Method) error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("%s: %w: %s", method.Desc.FullName(), errContext, wrong)
+	return fmt.Errorf("%s: %w: %s; change the one that is wrong", method.Desc.FullName(), errContext, wrong)
 }

@@ -14,9 +14,9 @@ import (
 
 // What cannot be read, neither from a body nor from a query.
 var (
-	errKind   = errors.New("nothing reads a field of this kind from JSON")
-	errFields = errors.New("a message that is read has " + strconv.Itoa(wire.MaxFields) + " fields at most")
-	errQuery  = errors.New("a field of this kind has no form as a query parameter")
+	errKind   = errors.New("nothing reads a field of this kind from JSON: use another, or teach contracts/generate/protoc-gen-writ/read.go")
+	errFields = errors.New("a message that is read has " + strconv.Itoa(wire.MaxFields) + " fields at most: put some of them into a message of their own")
+	errQuery  = errors.New("a field of this kind has no form as a query parameter: put it into the body, or use a text, number, truth value or enumeration")
 )
 
 // readable are the messages that requests, and files that are imported, are made of.

@@ -11,7 +11,7 @@ import (
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 )
 
-var errSecret = errors.New("a secret of a request needs a field that steers it")
+var errSecret = errors.New("a secret of a request needs a field that steers it: set (writ.policy.v1.steers) = true on the field that says whose it is")
 
 // checkSecrets refuses a request with a secret of which nothing says where it goes, and a
 // mark where it would not be seen: in lists and maps, whose elements have no place to be
@@ -32,7 +32,7 @@ func checkSecrets(method *protogen.Method) error {
 			}
 			if proto.GetExtension(of, policyv1.E_Steers).(bool) {
 				if inList {
-					return fmt.Errorf("%s: %w, which cannot be in a list", field.Desc.FullName(), errSecret)
+					return fmt.Errorf("%s: in a list it steers nothing, take it out: %w", field.Desc.FullName(), errSecret)
 				}
 				steers = append(steers, field.Desc.FullName())
 			}

@@ -107,7 +107,7 @@ func (s Schema) Add(text string) error {
 			case "DropStmt":
 				err = s.drop(n)
 			case "RenameStmt":
-				err = fmt.Errorf("%s is renamed: package schema has yet to learn that", n.In("relation").Text("relname"))
+				err = fmt.Errorf("%s is renamed, which package schema does not read: teach it, or make another table", n.In("relation").Text("relname"))
 			}
 			if err != nil {
 				return err
@@ -148,7 +148,7 @@ func (s Schema) alter(n Node) error {
 		case kind == "AT_AddConstraint":
 			of := c.In("def", "Constraint")
 			if of.Text("indexname") != "" {
-				return fmt.Errorf("%s gets a key of an index that is there: package schema has yet to learn that", t.Name)
+				return fmt.Errorf("%s gets a key of an index that is there, which package schema does not read: teach it, or make the key with its index", t.Name)
 			}
 			t.addKey(of, of.names("keys", "fk_attrs"))
 		case kind == "AT_DropConstraint":

@@ -21,7 +21,7 @@ func (r *reader) services() error {
 			}
 			s := groups[verb.value.Tags[0]]
 			if s == nil {
-				return fmt.Errorf("%s: the tag %s is not described", verb.value.ID, verb.value.Tags[0])
+				return fmt.Errorf("%s: the tag %s is not described: give the service a comment", verb.value.ID, verb.value.Tags[0])
 			}
 			c, err := r.call(path.name, strings.ToUpper(verb.name), verb.value)
 			if err != nil {

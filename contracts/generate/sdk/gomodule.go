@@ -44,7 +44,7 @@ func moduleFiles(root string, m *model) (map[string][]byte, error) {
 			}
 		}
 		if version == "" {
-			return nil, fmt.Errorf("go.mod does not require %s", module)
+			return nil, fmt.Errorf("go.mod does not require %s: add it by go get", module)
 		}
 		if i == goDirect {
 			t.line(")\n\nrequire (")

@@ -104,7 +104,7 @@ func read(text []byte) (*model, error) {
 	for _, s := range r.doc.Components.Schemas {
 		name := strings.ReplaceAll(s.name, "V3alpha", "")
 		if r.model.byName[name] != nil {
-			return nil, fmt.Errorf("%s and another schema would both be called %s", s.name, name)
+			return nil, fmt.Errorf("%s and another schema would both be called %s: rename one of them", s.name, name)
 		}
 		r.rename[s.name] = name
 		r.model.byName[name] = &typ{Name: name, Doc: about(name, s.value.Description), Open: name == "UserInfo"}
@@ -187,7 +187,7 @@ func (r *reader) ref(s schema) (*ref, error) {
 		target, ok := r.doc.Components.Schemas.get(name)
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("%s does not exist", s.Ref)
+			return nil, fmt.Errorf("%s does not exist: mend the reference", s.Ref)
 		case len(target.Enum) > 0:
 			return &ref{Kind: "enum", Name: r.rename[name]}, nil
 		case target.Type == "object" && len(target.Properties)+len(target.Required) > 0, target.Type == "object" && string(target.Additional) == "false":
@@ -229,7 +229,7 @@ func (r *reader) ref(s schema) (*ref, error) {
 	case "":
 		return &ref{Kind: "any"}, nil
 	}
-	return nil, fmt.Errorf("the type %s is not known", s.Type)
+	return nil, fmt.Errorf("the type %s is not known: teach contracts/generate/sdk/model.go", s.Type)
 }
 
 // merge makes one type of a message and of what is answered for it (Target and TargetOutput)

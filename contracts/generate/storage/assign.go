@@ -30,10 +30,10 @@ func (w *writer) assign(message *protogen.Message) {
 func (w *writer) assignNodes(nodes []*node, from string, depth int) {
 	for _, n := range nodes {
 		if n.column != nil && !w.moving && slices.Contains(unreachable, n.column.Name) {
-			w.fail("%s: a request must not reach the column %s", n.field.Desc.FullName(), n.column.Name)
+			w.fail("%s: a request must not reach the column %s: remove the field, or set (writ.storage.v1.computed) = true", n.field.Desc.FullName(), n.column.Name)
 		}
 		if n.column != nil && w.stored.column(n.column.Name) == nil {
-			w.fail("%s: the column %s is only read", n.field.Desc.FullName(), n.column.Name)
+			w.fail("%s: the column %s is only read: remove the field, or set (writ.storage.v1.computed) = true", n.field.Desc.FullName(), n.column.Name)
 		}
 		oneof := n.field.Oneof
 		switch {
@@ -69,7 +69,7 @@ func (w *writer) assignOneof(oneof *protogen.Oneof, nodes []*node, from string, 
 			continue
 		}
 		if !n.column.pointer() {
-			w.fail("%s: a member of a oneof needs a column that can be NULL", n.field.Desc.FullName())
+			w.fail("%s: a member of a oneof needs a column that can be NULL: drop NOT NULL in a migration", n.field.Desc.FullName())
 			continue
 		}
 		for _, other := range members {
@@ -109,7 +109,7 @@ func (w *writer) kindEnum(kind *column, field *protogen.Field) string {
 			}
 		}
 	}
-	w.fail("%s: no value of an enumeration ends with %s, for the column %s", field.Desc.FullName(), end, kind.Name)
+	w.fail("%s: no value of an enumeration ends with %s, for the column %s: rename the member, or add the value", field.Desc.FullName(), end, kind.Name)
 	return "0"
 }
 
@@ -135,7 +135,7 @@ func (w *writer) assignField(n *node, from string, depth int) {
 	}
 	switch {
 	case n.details:
-		w.fail("%s: a request has no details", f.Desc.FullName())
+		w.fail("%s: a request has no details: remove the field", f.Desc.FullName())
 		return
 	case c == nil:
 		if len(n.below) == 0 {

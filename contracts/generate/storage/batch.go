@@ -25,14 +25,14 @@ func batches(found *models, queries []*schema.Query) (string, error) {
 		}
 		of := found.byName[q.Name+"Params"]
 		if of == nil {
-			errs = append(errs, fmt.Errorf("%s: sqlc made no parameters of it", q.Name))
+			errs = append(errs, fmt.Errorf("%s: sqlc made no parameters of it: give the statement two at least", q.Name))
 			continue
 		}
 		var fields, adds, grows []string
 		for _, name := range names {
 			c := of.column(name)
 			if c == nil || !c.list() {
-				errs = append(errs, fmt.Errorf("%s: the parameter %s is no array", q.Name, name))
+				errs = append(errs, fmt.Errorf("%s: the parameter %s is no array: write it as @%[2]s::type[]", q.Name, name))
 				continue
 			}
 			field := goName(singular(name))
@@ -66,7 +66,7 @@ func arrays(q *schema.Query) ([]string, error) {
 			return
 		}
 		if found != nil {
-			err = fmt.Errorf("%s: it takes two lists of rows, %v and %v; one is enough for a statement", q.Name, found, list)
+			err = fmt.Errorf("%s: it takes two lists of rows, %v and %v: make two statements of it", q.Name, found, list)
 		}
 		found = list
 	})

@@ -55,7 +55,7 @@ func code(plugin *protogen.Plugin, found *models) (map[string]string, error) {
 		w.fills(found.queries)
 		for _, message := range slices.Concat(t.assigned, t.filled) {
 			if other := taken[message.GoIdent.GoName]; other != "" {
-				w.fail("%s and %s have the same name", message.Desc.FullName(), other)
+				w.fail("%s and %s have the same name: rename one of them", message.Desc.FullName(), other)
 			}
 			taken[message.GoIdent.GoName] = string(message.Desc.FullName())
 		}
@@ -386,7 +386,7 @@ func (w *writer) toField(field *protogen.Field, c *column, value string) string 
 		of = w.QualifiedGoIdent(field.Enum.GoIdent)
 	}
 	if of == "" {
-		w.fail("%s: a column of type %s does not hold it", field.Desc.FullName(), c.Type)
+		w.fail("%s: a column of type %s does not hold it: change the type of the field or, in a migration, of the column", field.Desc.FullName(), c.Type)
 	}
 	if c.list() {
 		return w.QualifiedGoIdent(resourcePackage.Ident("Numbers")) + "[" + of + "](" + value + ")"

@@ -53,7 +53,7 @@ func readContract(plugin *protogen.Plugin, found *models, modelsOf func(*storage
 		}
 		t := &table{Table: of}
 		if t.stored, t.rows = modelsOf(of); t.stored == nil || t.rows == nil {
-			errs = append(errs, fmt.Errorf("%s: there is no table or view %s %s", message.Desc.FullName(), of.GetName(), of.GetRows()))
+			errs = append(errs, fmt.Errorf("%s: there is no table or view %s %s: add it in a migration, or mend the name in the option table", message.Desc.FullName(), of.GetName(), of.GetRows()))
 			continue
 		}
 		errs = append(errs, t.check(message))
@@ -86,7 +86,7 @@ func (t *table) check(message *protogen.Message) error {
 	}
 	for _, name := range needed {
 		if name != "" && t.rows.column(name) == nil {
-			return fmt.Errorf("%s: the table %s has no column %s", message.Desc.FullName(), t.GetName(), name)
+			return fmt.Errorf("%s: the table %s has no column %s: add it in a migration, or mend the option table", message.Desc.FullName(), t.GetName(), name)
 		}
 	}
 	return nil
@@ -108,7 +108,7 @@ func (c *contract) place(message *protogen.Message) error {
 	case name == "" && event != nil:
 		t = c.byKind[event.GetAggregate()]
 	case name != "" && t == nil:
-		return fmt.Errorf("%s: there is no table %s", message.Desc.FullName(), name)
+		return fmt.Errorf("%s: there is no table %s: name in the option of one that a message has by (writ.storage.v1.table)", message.Desc.FullName(), name)
 	}
 	switch {
 	case t == nil:
@@ -200,7 +200,7 @@ func (t *table) node(field *protogen.Field, path []string) (*node, error) {
 		n.below, err = t.nodes(field.Message, path...)
 		return n, err
 	}
-	return nil, fmt.Errorf("%s: the table %s has no column for it; name the column, or say that it is computed", field.Desc.FullName(), t.GetName())
+	return nil, fmt.Errorf("%s: the table %s has no column for it: add the column in a migration, name another by (writ.storage.v1.column), or set (writ.storage.v1.computed) = true", field.Desc.FullName(), t.GetName())
 }
 
 // find returns the column of a field.
@@ -257,7 +257,7 @@ func (t *table) kindOf(oneof *protogen.Oneof) (*column, error) {
 	}
 	c := t.rows.column(name)
 	if c == nil {
-		return nil, fmt.Errorf("%s: the table %s has no column %s", oneof.Desc.FullName(), t.GetName(), name)
+		return nil, fmt.Errorf("%s: the table %s has no column %s: add it in a migration, or mend the option kind", oneof.Desc.FullName(), t.GetName(), name)
 	}
 	return c, nil
 }

@@ -26,7 +26,7 @@ func (c *contract) enums(config []byte) (string, error) {
 	sql := sqlc.SQL[0]
 	golang, ok := sql["gen"].(map[string]any)["go"].(map[string]any)
 	if !ok {
-		return "", errors.New("the configuration of sqlc generates no Go")
+		return "", errors.New("the configuration of sqlc generates no Go: add gen.go to sqlc.yaml")
 	}
 	sql["schema"] = below(sql["schema"])
 	sql["queries"] = below(sql["queries"])
@@ -121,7 +121,7 @@ func (t *table) collectEnums(nodes []*node, to map[string]*protogen.Enum) error 
 				name += "[]"
 			}
 			if other := to[name]; other != nil && other.Desc.FullName() != field.Enum.Desc.FullName() {
-				errs = append(errs, fmt.Errorf("%s: the column %s is of the type %s already", field.Desc.FullName(), name, other.Desc.FullName()))
+				errs = append(errs, fmt.Errorf("%s: the column %s is of the type %s already: give the field that type", field.Desc.FullName(), name, other.Desc.FullName()))
 			}
 			to[name] = field.Enum
 		}

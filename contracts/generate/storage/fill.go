@@ -123,7 +123,7 @@ func (w *writer) fillOneof(oneof *protogen.Oneof, nodes []*node, to string, b *b
 			w.P("case r.", n.column.Go, " != nil:")
 			wrapped(w.toField(n.field, n.column, "*r."+n.column.Go))
 		default:
-			w.fail("%s: nothing says when it is set", n.field.Desc.FullName())
+			w.fail("%s: nothing says when it is set: give its oneof (writ.storage.v1.kind), or drop NOT NULL of the column in a migration", n.field.Desc.FullName())
 		}
 	}
 	w.P("}")

@@ -29,7 +29,7 @@ func checkInserts(of schema.Schema, q *schema.Query) []error {
 		}
 		table := of[n.In("relation").Text("relname")]
 		if table == nil {
-			errs = append(errs, fmt.Errorf("%s: %s inserts into %s, which no migration makes", q.File, q.Name, n.In("relation").Text("relname")))
+			errs = append(errs, fmt.Errorf("%s: %s inserts into %s, which no migration makes: add the table in a migration, or mend the name", q.File, q.Name, n.In("relation").Text("relname")))
 			return
 		}
 		var named []string
@@ -41,7 +41,7 @@ func checkInserts(of schema.Schema, q *schema.Query) []error {
 		for _, column := range table.Columns {
 			switch is := slices.Contains(named, column.Name); {
 			case is && slices.Contains(without, column.Name):
-				errs = append(errs, fmt.Errorf("%s: %s names the column %s of %s, and says that it does not", q.File, q.Name, column.Name, table.Name))
+				errs = append(errs, fmt.Errorf("%s: %s names the column %s of %s, and says that it does not: take it out of the comment", q.File, q.Name, column.Name, table.Name))
 			case !is && !column.Generated && !slices.Contains(without, column.Name):
 				missing = append(missing, column.Name)
 			}

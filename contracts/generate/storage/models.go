@@ -81,7 +81,7 @@ func readModels(dir, sql string) (*models, error) {
 		found.add(file)
 	}
 	if len(found.byName) == 0 {
-		return nil, fmt.Errorf("there is no model in %s", dir)
+		return nil, fmt.Errorf("there is no model in %s: run make generate, which makes them before", dir)
 	}
 	if found.schema, err = schema.Read(filepath.Join(sql, "migrations")); err != nil {
 		return nil, err

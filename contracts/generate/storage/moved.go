@@ -63,7 +63,7 @@ func (c *contract) findMoved(plugin *protogen.Plugin, found *models) ([]*moved, 
 					continue
 				}
 				if m.event = events[m.options.GetEvent()]; m.event == nil && m.options.GetEvent() != "" {
-					errs = append(errs, fmt.Errorf("%s: there is no event %s", list.Message.Desc.FullName(), m.options.GetEvent()))
+					errs = append(errs, fmt.Errorf("%s: there is no event %s: name the type of one in contracts/proto/writ/event/v1 in the option moved, or add it there", list.Message.Desc.FullName(), m.options.GetEvent()))
 				}
 				all = append(all, m)
 			}
@@ -71,8 +71,12 @@ func (c *contract) findMoved(plugin *protogen.Plugin, found *models) ([]*moved, 
 	}
 	for _, t := range c.tables {
 		moves := slices.ContainsFunc(all, func(m *moved) bool { return m.options.GetTable() == t.GetName() })
-		if len(all) > 0 && moves == (t.GetStays() != "") {
-			errs = append(errs, fmt.Errorf("the table %s is in writ.transfer.v1.TransferFile or says why it stays", t.GetName()))
+		switch stays := t.GetStays() != ""; {
+		case len(all) == 0:
+		case !moves && !stays:
+			errs = append(errs, fmt.Errorf("the table %s is not exported: add a list of its rows to writ.transfer.v1.TransferFile, or say `stays: \"why\"` in the table's option", t.GetName()))
+		case moves && stays:
+			errs = append(errs, fmt.Errorf("the table %s is exported and says why it stays: remove stays from its option, or the list from writ.transfer.v1.TransferFile", t.GetName()))
 		}
 	}
 	return all, errors.Join(errs...)
@@ -82,12 +86,12 @@ func (c *contract) moved(list *protogen.Field, found *models) (*moved, error) {
 	message := list.Message
 	m := &moved{message: message, options: movedOf(message), list: list}
 	if m.options == nil {
-		return nil, fmt.Errorf("%s: nothing says which table it is of", message.Desc.FullName())
+		return nil, fmt.Errorf("%s: say by the option (writ.storage.v1.moved) which table its rows are of", message.Desc.FullName())
 	}
 	if m.table = c.byName[m.options.GetTable()]; m.table == nil {
 		row := found.byName[m.options.GetRow()]
 		if row == nil {
-			return nil, fmt.Errorf("%s: there is no table %s", message.Desc.FullName(), m.options.GetTable())
+			return nil, fmt.Errorf("%s: there is no table %s: name one that a message has by (writ.storage.v1.table), or the struct of its rows by row", message.Desc.FullName(), m.options.GetTable())
 		}
 		m.table = &table{Table: &storagev1.Table{Name: m.options.GetTable(), Kind: strings.ReplaceAll(strings.TrimSuffix(m.options.GetTable(), "s"), "_", " ")}, stored: row, rows: row}
 	}
@@ -122,11 +126,11 @@ func (m *moved) carry() error {
 		switch {
 		case recordField(c) != "" || c.Name == "instance_id" || c.Name == "sequence" || c.Name == "change_date" || strings.HasPrefix(c.Name, "of_"):
 		case fields[c.Name] && left:
-			errs = append(errs, fmt.Errorf("%s: the column %s is left out and a field", m.message.Desc.FullName(), c.Name))
+			errs = append(errs, fmt.Errorf("%s: the column %s is left out and a field: remove the field, or take the column out of left_out", m.message.Desc.FullName(), c.Name))
 		case fields[c.Name], folded && m.stored.column(text) != nil:
 			m.carried = append(m.carried, c)
 		case !left:
-			errs = append(errs, fmt.Errorf("%s: the column %s of %s is no field; carry it, or leave it out by name", m.message.Desc.FullName(), c.Name, m.GetName()))
+			errs = append(errs, fmt.Errorf("%s: the column %s of %s is no field: add one, or name the column in left_out", m.message.Desc.FullName(), c.Name, m.GetName()))
 		}
 	}
 	for _, one := range m.options.GetOtherwise() {
@@ -135,7 +139,7 @@ func (m *moved) carry() error {
 	}
 	for name := range out {
 		if m.stored.column(name) == nil {
-			errs = append(errs, fmt.Errorf("%s: the table %s has no column %s", m.message.Desc.FullName(), m.GetName(), name))
+			errs = append(errs, fmt.Errorf("%s: the table %s has no column %s: take it out of the option moved, or add it in a migration", m.message.Desc.FullName(), m.GetName(), name))
 		}
 	}
 	return errors.Join(errs...)
@@ -252,7 +256,7 @@ func (w *writer) fieldOfColumn(m *moved, column string) string {
 			return n.field.GoName
 		}
 	}
-	w.fail("%s: it has no field for the column %s", m.message.Desc.FullName(), column)
+	w.fail("%s: add a field for the column %s", m.message.Desc.FullName(), column)
 	return ""
 }
 

@@ -51,10 +51,10 @@ func readNamed(file string, plugin *protogen.Plugin, of schema.Schema, contract 
 	var errs []error
 	for column, enum := range n.Columns {
 		if enums[enum] == nil {
-			errs = append(errs, fmt.Errorf("sql/enums.yaml: there is no enumeration %s", enum))
+			errs = append(errs, fmt.Errorf("sql/enums.yaml: there is no enumeration %s: add it under enums, or mend the name", enum))
 		}
 		if n.of[column] != nil {
-			errs = append(errs, fmt.Errorf("sql/enums.yaml: the contract says what %s is", column))
+			errs = append(errs, fmt.Errorf("sql/enums.yaml: the contract says what %s is: remove the column there", column))
 		}
 		n.of[column] = enums[enum]
 	}
@@ -120,7 +120,7 @@ func (n *named) check(q *schema.Query) error {
 	q.Statement.Walk(u.node)
 	for _, at := range numberNamed.FindAllStringSubmatch(q.Text, -1) {
 		if number, _ := strconv.Atoi(at[1]); !n.knows(at[2], number) {
-			u.errs = append(u.errs, fmt.Errorf("%s: %s: no enumeration of a column has the value %s = %d", q.File, q.Name, at[2], number))
+			u.errs = append(u.errs, fmt.Errorf("%s: %s: no enumeration of a column has the value %s = %d: mend the number or the name in the comment", q.File, q.Name, at[2], number))
 		}
 	}
 	return errors.Join(u.errs...)

@@ -23,7 +23,7 @@ func (w *writer) record() {
 		}
 		for _, n := range nodes {
 			if n.column == nil {
-				w.fail("%s: a payload holds no messages", n.field.Desc.FullName())
+				w.fail("%s: a payload holds no messages: name the columns by fields of their own", n.field.Desc.FullName())
 				continue
 			}
 			condition := unset(n.field)

@@ -73,7 +73,7 @@ func (w *writer) constraints() (all, own []*refusal) {
 	}
 	of := w.models.schema[w.GetName()]
 	if of == nil {
-		w.fail("the migrations make no table %s", w.GetName())
+		w.fail("the migrations make no table %s: add it in one, or mend the name in the option table", w.GetName())
 		return nil, nil
 	}
 	for _, key := range of.Keys {
@@ -102,7 +102,7 @@ func (w *writer) constraints() (all, own []*refusal) {
 			continue
 		}
 		if !refersTo(w.models.schema, one.GetConstraint(), w.GetName()) {
-			w.fail("there is no constraint %s of the table %s, or one that refers to it", one.GetConstraint(), w.GetName())
+			w.fail("there is no constraint %s of the table %s, or one that refers to it: remove it from refused, or mend the name", one.GetConstraint(), w.GetName())
 		}
 		own = append(own, &refusal{one.GetConstraint(), "FailedPrecondition", one.GetReason(), one.GetText(), one.GetField(), nil})
 		all = append(all, own[len(own)-1])

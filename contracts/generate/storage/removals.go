@@ -40,7 +40,7 @@ func removals(plugin *protogen.Plugin, found *models) (string, error) {
 	for _, file := range plugin.Files {
 		for _, message := range file.Messages {
 			if gone(message) != storagev1.Gone_GONE_UNSPECIFIED && !slices.ContainsFunc(c.tables, func(t *table) bool { return slices.Contains(t.events, message) }) {
-				errs = append(errs, fmt.Errorf("%s: it tells of rows that are gone, but of no table", message.Desc.FullName()))
+				errs = append(errs, fmt.Errorf("%s: it tells of rows that are gone, but of no table: name the table by (writ.storage.v1.of), or remove the mark gone", message.Desc.FullName()))
 			}
 		}
 	}
@@ -102,7 +102,7 @@ func (t *table) removal() (string, error) {
 	var pairs []string
 	for _, n := range nodes {
 		if n.column == nil || n.field.Desc.Kind() != protoreflect.StringKind || n.field.Desc.IsList() || t.stored.column(n.column.Name) == nil {
-			return "", fmt.Errorf("%s: an event of rows that are gone holds texts of the row only", n.field.Desc.FullName())
+			return "", fmt.Errorf("%s: an event of rows that are gone holds texts of the row only: remove the field, or the mark gone", n.field.Desc.FullName())
 		}
 		pairs = append(pairs, fmt.Sprintf("'%s', g.%s", n.field.Desc.JSONName(), quoted(n.column.Name)))
 	}
@@ -145,7 +145,7 @@ func migrate(dir, name, text string) error {
 	for _, path := range all {
 		base := filepath.Base(path)
 		if _, err := fmt.Sscanf(base, "%d_", &number); err != nil {
-			return fmt.Errorf("%s: a migration has a number", base)
+			return fmt.Errorf("%s: a migration has a number: call it 000NN_subject.sql", base)
 		}
 		if numbered.ReplaceAllString(base, "") == name {
 			last = path

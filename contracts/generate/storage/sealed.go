@@ -56,13 +56,13 @@ func (s *seals) check(of schema.Schema) error {
 		say(one.Table, one.Columns)
 		table := of[one.Table]
 		if table == nil {
-			errs = append(errs, fmt.Errorf("sql/sealed.yaml: there is no table %s", one.Table))
+			errs = append(errs, fmt.Errorf("sql/sealed.yaml: there is no table %s: remove the line, or mend the name", one.Table))
 			continue
 		}
 		one.of, one.key = table, table.Primary().Columns
 		for _, column := range one.Bound {
 			if table.Column(column) == nil {
-				errs = append(errs, fmt.Errorf("sql/sealed.yaml: the table %s has no column %s", one.Table, column))
+				errs = append(errs, fmt.Errorf("sql/sealed.yaml: the table %s has no column %s: remove it there, or mend the name", one.Table, column))
 			}
 		}
 	}
@@ -78,7 +78,7 @@ func (s *seals) check(of schema.Schema) error {
 		}
 	}
 	for name := range said {
-		errs = append(errs, fmt.Errorf("sql/sealed.yaml: %s is no column of bytes", name))
+		errs = append(errs, fmt.Errorf("sql/sealed.yaml: %s is no column of bytes: remove it there, or mend the name", name))
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
@@ -90,12 +90,12 @@ func (s *seals) fits(m *moved, column string) error {
 	for _, one := range s.Sealed {
 		if one.Table == m.GetName() && slices.Contains(one.Columns, column) {
 			if bound := m.bound(); !slices.Equal(bound, one.Bound) {
-				return fmt.Errorf("%s: it is bound to %v, in sql/sealed.yaml to %v", m.message.Desc.FullName(), bound, one.Bound)
+				return fmt.Errorf("%s: it is bound to %v, in sql/sealed.yaml to %v: say the same in both", m.message.Desc.FullName(), bound, one.Bound)
 			}
 			return nil
 		}
 	}
-	return fmt.Errorf("%s: the column %s is sealed here and not in sql/sealed.yaml", m.message.Desc.FullName(), column)
+	return fmt.Errorf("%s: the column %s is sealed here and not in sql/sealed.yaml: add it there, or remove (writ.storage.v1.sealed)", m.message.Desc.FullName(), column)
 }
 
 // queries writes the statements that read what is sealed, and replace it.
@@ -154,7 +154,7 @@ func (s *seals) code(plugin *protogen.Plugin, found *models) (string, error) {
 	for _, one := range s.Sealed {
 		read := found.byName[one.name()+"Row"]
 		if read == nil {
-			g.fail("sqlc made no row of %s", one.name())
+			g.fail("sqlc made no row of %s: run make generate, which runs sqlc before", one.name())
 			continue
 		}
 		fields := func(prefix string, columns []string) string {

@@ -79,7 +79,7 @@ func (w *writer) ownFilters(s *search) []*protogen.Field {
 
 func (w *writer) memberType(field *protogen.Field) string {
 	if field.Message == nil {
-		w.fail("%s: a filter that compares no column has to be a message", field.Desc.FullName())
+		w.fail("%s: a filter that compares no column has to be a message: make it one", field.Desc.FullName())
 		return "any"
 	}
 	return "*" + w.QualifiedGoIdent(field.Message.GoIdent)
@@ -93,7 +93,7 @@ func (w *writer) requestField(field *protogen.Field) {
 	}
 	c := w.find(field, []string{string(field.Desc.Name())})
 	if c == nil {
-		w.fail("%s: the table %s has no column for it", field.Desc.FullName(), w.GetName())
+		w.fail("%s: the table %s has no column for it: add the column in a migration, or name another by (writ.storage.v1.column)", field.Desc.FullName(), w.GetName())
 		return
 	}
 	w.P("w.Equal(\"t.", c.Name, "\", ", w.toColumn(field, c, "req.Get"+field.GoName+"()"), ")")
@@ -117,7 +117,7 @@ func (w *writer) sorting(s *search) {
 				c = w.rows.column(name + "_nanos")
 			}
 			if c == nil {
-				w.fail("%s: the table %s has no column %s to sort by", value.Desc.FullName(), w.GetName(), name)
+				w.fail("%s: the table %s has no column %s to sort by: add the column in a migration, or name another by (writ.storage.v1.sort)", value.Desc.FullName(), w.GetName(), name)
 				continue
 			}
 			sql := "t." + quoted(c.Name)
@@ -161,7 +161,7 @@ func (w *writer) compare(member *protogen.Field) {
 	case by == "writ.object.v3alpha.TextFilterMethod":
 		if c := w.filtered(member, name); c != nil {
 			if w.rows.column(c.Name+"_folded") == nil {
-				w.fail("%s: the column %s has no folded twin", member.Desc.FullName(), c.Name)
+				w.fail("%s: the column %s has no folded twin: add %[2]s_folded in a migration", member.Desc.FullName(), c.Name)
 			}
 			w.P("w.And(w.Text(\"t.", c.Name, "\", ", value, ", ", method, "))")
 		}
@@ -177,7 +177,7 @@ func (w *writer) filtered(member *protogen.Field, name string) *column {
 		c = w.rows.column(name + "_id") // a filter user of a user_id
 	}
 	if c == nil {
-		w.fail("%s: the table %s has no column for it", member.Desc.FullName(), w.GetName())
+		w.fail("%s: the table %s has no column for it: add the column in a migration, or name another by (writ.storage.v1.column)", member.Desc.FullName(), w.GetName())
 	}
 	return c
 }

@@ -38,7 +38,7 @@ func settings(plugin *protogen.Plugin, found *models) (string, error) {
 				continue
 			}
 			if properties := all[protoreflect.FullName(name)]; properties == nil {
-				w.fail("%s: there is no message %s", message.Desc.FullName(), name)
+				w.fail("%s: there is no message %s: mend the name in the option resolves or asks", message.Desc.FullName(), name)
 			} else {
 				write(message, properties)
 			}
@@ -88,12 +88,12 @@ func (w *writer) resolver(message, properties *protogen.Message) {
 	for _, into := range message.Fields {
 		property := fieldNamed(properties, into.Desc.Name())
 		if property == nil || into.Message == nil || into.Desc.IsList() {
-			w.fail("%s: it is no property of %s with its owner", into.Desc.FullName(), properties.Desc.FullName())
+			w.fail("%s: it is no property of %s with its owner: add the property there, or remove the field", into.Desc.FullName(), properties.Desc.FullName())
 			continue
 		}
 		value, owner := fieldNamed(into.Message, "value"), fieldNamed(into.Message, "owner")
 		if value == nil || owner == nil {
-			w.fail("%s: it has no value and owner", into.Desc.FullName())
+			w.fail("%s: it has no value and owner: add both fields", into.Desc.FullName())
 			continue
 		}
 		given, expression := property, "from."+property.GoName
@@ -104,7 +104,7 @@ func (w *writer) resolver(message, properties *protogen.Message) {
 			expression = "from.Get" + property.GoName + "()"
 		}
 		if !sameType(given, value) || held(value) && !held(given) || given != property && held(value) && !value.Desc.IsList() {
-			w.fail("%s: it does not fit %s", into.Desc.FullName(), property.Desc.FullName())
+			w.fail("%s: it does not fit %s: give both the same type", into.Desc.FullName(), property.Desc.FullName())
 			continue
 		}
 		w.P("{")
@@ -129,10 +129,10 @@ func (w *writer) asker(message, properties *protogen.Message) {
 		property := fieldNamed(properties, asked.Desc.Name())
 		switch {
 		case property == nil:
-			w.fail("%s: it is no property of %s", asked.Desc.FullName(), properties.Desc.FullName())
+			w.fail("%s: it is no property of %s: add the property there, or remove the field", asked.Desc.FullName(), properties.Desc.FullName())
 		case !sameType(asked, property):
 		case held(asked) != held(property):
-			w.fail("%s: it does not fit %s", asked.Desc.FullName(), property.Desc.FullName())
+			w.fail("%s: it does not fit %s: give both the same type", asked.Desc.FullName(), property.Desc.FullName())
 		case asked.Message == nil && asked.Desc.HasPresence(): // what becomes of the properties is not done to the request
 			w.P(property.GoName, ": ", resourcePackage.Ident("Copied"), "(m.", asked.GoName, "),")
 		default:
