@@ -6,6 +6,7 @@
 # make generate  contracts/ and sql/ to gen/
 # make sdk       our packages and the clients of ten generators, made, compiled and run (part of make test)
 # make deploy-check   image, chart, package, service, dashboard and rules of deploy/ (part of make test)
+# make nightly   every test 20 times, shuffled, beside a busy neighbour; the fuzzers for long
 # make release   archives, Debian packages, checksums and bills of materials in dist/
 # make bench     the numbers of BENCHMARKS.md; bench-resources and bench-oauth are its halves
 
@@ -17,9 +18,14 @@ GO ?= go
 BIN := bin
 LINT := $(BIN)/lint
 VENV := .venv
-RACE := -race -timeout 30m
+# Tests mostly wait, for answers that come in time and for their database, so there are more of
+# them than cores. lint vets what they are made of.
+TEST := -vet=off -timeout 30m
+SIDE := -parallel 6
+# What runs beside one PostgreSQL for all its packages.
+SHARED := $(GO) run ./impl/core/store/pgtest/shared
 
-.PHONY: help run build build-race deploy-check release test check generate generated lint unit conformance contract pooled sdk fuzz breaking bench bench-resources bench-executions bench-deliveries bench-oauth bench-growth clean needs-go
+.PHONY: help run build build-race deploy-check release test check generate generated tools nightly lint unit conformance contract pooled sdk fuzz breaking bench bench-resources bench-executions bench-deliveries bench-oauth bench-growth clean needs-go
 
 help: ## list the targets
 	@grep -hE '^# (make|   )' Makefile | sed 's/^# //'
@@ -34,12 +40,16 @@ BUILD = CGO_ENABLED=1 $(GO) build -tags openssl,netgo,osusergo
 else
 BUILD = CGO_ENABLED=0 $(GO) build
 endif
+ifdef BUILT
+build build-race: ;
+else
 build: needs-go
 	@$(BUILD) -trimpath -o $(BIN)/writ ./cmd/writ
 
 # The race detector watches the server, in the suites that press it hardest.
 build-race: needs-go
 	@CGO_ENABLED=1 $(GO) build -race -o $(BIN)/writ-race ./cmd/writ
+endif
 RACED := reliability executions
 
 run: build
@@ -106,11 +116,12 @@ check: needs-go ## vet and the tests that need no server
 	@$(GO) vet ./...
 	@$(GO) test ./contracts/... ./docs/... ./impl/... ./sql/...
 
-# The generators and what checks sql/ do one thing at a time: there is no race to find.
+# The race detector watches what runs side by side. Generators, documents and what checks sql/ do
+# one thing at a time.
 unit: needs-go
-	@$(GO) test $(RACE) ./cmd/... ./impl/...
-	@$(GO) test -timeout 30m ./contracts/... ./docs/... ./sql/...
-	@if [ -e /usr/include/openssl/evp.h ]; then $(GO) test $(RACE) -tags openssl ./impl/core/rs256 ./impl/core/signing; \
+	@$(SHARED) $(GO) test $(TEST) $(SIDE) -race ./cmd/... ./impl/...
+	@$(SHARED) $(GO) test $(TEST) ./contracts/... ./docs/... ./sql/...
+	@if [ -e /usr/include/openssl/evp.h ]; then $(GO) test $(TEST) -race -tags openssl ./impl/core/rs256 ./impl/core/signing; \
 	else echo "unit: signatures by OpenSSL are not tested, its headers are missing (apt-get install libssl-dev)"; fi
 
 # CONFIG says which clients and which user the provider has: conformance/oidc/config.go.
@@ -125,8 +136,8 @@ OIDC_RESULTS ?= $(CURDIR)/conformance/oidc/RESULTS.md
 contract: build build-race
 	@git cat-file -e $$(cat conformance/upgrade/previous)^{commit} 2>/dev/null || \
 		echo "conformance/upgrade: the commit $$(cat conformance/upgrade/previous) is not in this clone: the oldest one that is stands for the release before, or this one if there is no other" >&2
-	@WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ WRIT_OIDC_RESULTS=$(OIDC_RESULTS) $(GO) test -timeout 40m $$($(GO) list ./conformance/... | grep -v /sdk | grep -v $(RACED:%=-e /%))
-	@WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ-race $(GO) test -timeout 40m $(RACED:%=./conformance/%)
+	@WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ WRIT_OIDC_RESULTS=$(OIDC_RESULTS) $(GO) test $(TEST) $$($(GO) list ./conformance/... | grep -v /sdk | grep -v $(RACED:%=-e /%))
+	@WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ-race $(GO) test $(TEST) $(RACED:%=./conformance/%)
 
 # A part of it through a pooler in transaction mode; WRIT_TEST_POOLER=… make contract is all.
 POOLER ?= $(firstword $(wildcard /usr/sbin/pgbouncer /usr/bin/pgbouncer /usr/local/bin/pgbouncer /opt/homebrew/bin/pgbouncer))
@@ -150,8 +161,17 @@ release: needs-go $(BIN)/goreleaser $(BIN)/nfpm $(BIN)/syft
 	export RELEASE=$$(sed -n 's/^const release = "v\(.*\)"/\1/p' cmd/writ/main.go).$$(git rev-parse --short=12 HEAD); \
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/goreleaser release --config deploy/goreleaser.yaml --snapshot --clean
 
+# Two lanes, for two cores. CACHED=1 skips what has passed for this very checkout.
 test: needs-go
-	@MAKE='$(MAKE)' tools/suites.sh generated lint unit contract pooled sdk fuzz deploy-check
+	@MAKE='$(MAKE)' CACHED='$(CACHED)' tools/suites.sh 'generated tools build build-race' 'unit lint' 'contract fuzz sdk pooled deploy-check'
+
+tools: $(LINT) $(BIN)/squawk
+
+# What a night has time for: each test twenty times, in another order each time, beside a busy
+# neighbour, and the fuzzers with another seed for long. FLAKY lists what failed.
+NIGHTS ?= 20
+nightly: build build-race
+	@tools/nightly.sh $(NIGHTS)
 
 # Both gates compare with the contract on main: BASE=<commit> compares with another.
 BASE ?= main

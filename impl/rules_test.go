@@ -18,7 +18,7 @@ import (
 var contexts = []string{
 	"impl/core/policy/",              // the call, the request that it came by, and its span
 	"impl/core/upstream/upstream.go", // the client of golang.org/x/oauth2
-	"impl/core/bucket/gcs.go",        // the same
+	"impl/core/objectstore/gcs.go",   // the same
 	"impl/server/resets.go",          // the connection, by ConnContext of net/http
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/writ-id/writ/gen/storage"
-	"github.com/writ-id/writ/impl/core/cell"
+	"github.com/writ-id/writ/impl/core/relocate"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/server"
@@ -50,7 +50,7 @@ directly, not through a pooler; the role of the source owns the tables.`,
 
 // moving is what the flags of a move say.
 type moving struct {
-	c               cell.Config
+	c               relocate.Config
 	master          masterKeyFlags
 	toKey           string
 	forget, callOff bool
@@ -76,9 +76,9 @@ func (m *moving) run(cmd *cobra.Command) error {
 	case m.forget && m.callOff || (m.forget || m.callOff) && m.c.Rehearse:
 		return usageError{errors.New("only one of --rehearse, --delete-source and --call-off")}
 	case m.forget:
-		return cell.Forget(ctx, m.c.From, m.c.Instance, m.c.Patience)
+		return relocate.Forget(ctx, m.c.From, m.c.Instance, m.c.Patience)
 	case m.callOff:
-		return cell.CallOff(ctx, m.c.From, m.c.To, m.c.Instance, m.c.Patience)
+		return relocate.CallOff(ctx, m.c.From, m.c.To, m.c.Instance, m.c.Patience)
 	}
 	opener, err := m.master.sealer(true)
 	if err != nil {
@@ -96,10 +96,10 @@ func (m *moving) run(cmd *cobra.Command) error {
 		return err
 	}
 	for _, s := range storage.Sealed {
-		m.c.Sealed = append(m.c.Sealed, cell.Sealed{Table: s.Table, Key: s.Key, Bound: s.Bound, Columns: s.Columns})
+		m.c.Sealed = append(m.c.Sealed, relocate.Sealed{Table: s.Table, Key: s.Key, Bound: s.Bound, Columns: s.Columns})
 	}
 	m.c.Progress = func(step string) { fmt.Fprintln(os.Stderr, "writ:", step) }
-	report, err := cell.Move(ctx, m.c)
+	report, err := relocate.Move(ctx, m.c)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (m *moving) run(cmd *cobra.Command) error {
 
 // checkKeys says whether the master keys are those of the databases, before anything is sealed
 // by them. A target that nothing sealed anything in yet is claimed by the move.
-func checkKeys(ctx context.Context, c cell.Config) error {
+func checkKeys(ctx context.Context, c relocate.Config) error {
 	ofTarget := server.ClaimMasterKey
 	if c.Rehearse {
 		ofTarget = server.CheckMasterKey
@@ -131,7 +131,7 @@ func checkKeys(ctx context.Context, c cell.Config) error {
 	return nil
 }
 
-func printMove(out io.Writer, report *cell.Report, rehearsed bool) error {
+func printMove(out io.Writer, report *relocate.Report, rehearsed bool) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "table\trows\tbytes\ttook\t")
 	var rows, bytes int64

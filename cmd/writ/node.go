@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writ-id/writ/impl/core/delivery"
-	"github.com/writ-id/writ/impl/core/heap"
+	"github.com/writ-id/writ/impl/core/memlimit"
 	"github.com/writ-id/writ/impl/core/outgoing"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/secret"
@@ -228,7 +228,7 @@ func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Lis
 
 // runNode runs a node until ctx ends; ready is called when it takes requests.
 func runNode(ctx context.Context, c server.Config, listener net.Listener, ready func() error) error {
-	heap.Bound()
+	memlimit.Bound()
 	if err := server.ClaimMasterKey(ctx, c.DB, c.Sealer); err != nil {
 		return err
 	}
@@ -239,6 +239,6 @@ func runNode(ctx context.Context, c server.Config, listener net.Listener, ready 
 	if err := ready(); err != nil { // the listener queues what arrives from here on
 		return err
 	}
-	go heap.Rested() // starting left more garbage than running makes in a while
+	go memlimit.Rested() // starting left more garbage than running makes in a while
 	return node.Serve(ctx, listener)
 }

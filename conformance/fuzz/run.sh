@@ -4,7 +4,8 @@
 # Starts a node of its own (bin/writ, or WRIT_TEST_BINARY), or uses URL, TOKEN and,
 # for instances and the features of the system, SYSTEM_TOKEN, and CLIENT (JSON).
 # EXAMPLES bounds the cases that fuzzing makes for each operation, and SEQUENCES
-# those of linked operations; SEED makes other ones. What coverage makes has no
+# those of linked operations; SEED makes other ones. Both are small in `make test`, large in
+# `make nightly`. What coverage makes has no
 # bound: it is about 50 cases an operation.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -23,7 +24,7 @@ node=
 trap '[ -z "$node" ] || { kill "$node" 2>/dev/null; wait "$node" || true; }; rm -rf "$work"' EXIT
 cd "$work" # schemathesis leaves files where it runs
 if [ -z "${URL:-}" ]; then
-  env -u WRIT_TEST_BINARY "$binary" dev --addr 127.0.0.1:0 --ready-file ready.json --log-level warn --log-format json >/dev/null 2>log &
+  env -u WRIT_TEST_BINARY "$binary" dev --addr 127.0.0.1:0 --ready-file ready.json --password-cost minimal --log-level warn --log-format json >/dev/null 2>log &
   node=$!
   for _ in $(seq 600); do [ -s ready.json ] && break; kill -0 "$node" || { cat log; exit 1; }; sleep 0.1; done
   field() { python3 -c 'import json,sys; print(json.load(open("ready.json"))[sys.argv[1]])' "$1"; }
@@ -66,13 +67,13 @@ attack() {
     --workers 1 --continue-on-failure --request-timeout 20 --no-color --warnings off >"../$name.out" 2>&1) || touch "$name.failed"
   echo "$name: $((SECONDS - began)) s, $(grep " generated, " "$name.out" | xargs)"
 }
-EXAMPLES=${EXAMPLES:-20}
+EXAMPLES=${EXAMPLES:-5}
 SYSTEM_TOKEN=${SYSTEM_TOKEN:-$TOKEN}
 export CLIENT=${CLIENT:-{\}} # of the endpoints of OAuth, with its secret
 most=(--exclude-tag ServiceFeatures --exclude-tag ServiceInstances --exclude-tag OAuth)
 attack coverage "$TOKEN" examples,coverage 1 "${most[@]}" &
 beside=$!
-attack stateful "$TOKEN" stateful "${SEQUENCES:-100}" "${most[@]}"
+attack stateful "$TOKEN" stateful "${SEQUENCES:-25}" "${most[@]}"
 attack fuzzing "$TOKEN" fuzzing "$EXAMPLES" "${most[@]}"
 attack oauth "$TOKEN" examples,coverage,fuzzing $((5 * EXAMPLES)) --include-tag OAuth
 # Only callers of the system may touch instances.

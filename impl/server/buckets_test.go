@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/writ-id/writ/impl/core/bucket"
-	"github.com/writ-id/writ/impl/core/bucket/buckettest"
+	"github.com/writ-id/writ/impl/core/objectstore"
+	"github.com/writ-id/writ/impl/core/objectstore/buckettest"
 	"github.com/writ-id/writ/impl/server"
 	"github.com/writ-id/writ/impl/server/servertest"
 )
@@ -79,8 +79,8 @@ func TestATenantMovesByCloudStorage(t *testing.T) {
 }
 
 // members are a place as a request has it.
-func members(at bucket.Place) map[string]any {
-	if at.Kind == bucket.GCS {
+func members(at objectstore.Place) map[string]any {
+	if at.Kind == objectstore.GCS {
 		return map[string]any{"path": at.Path, "bucket": at.Bucket, "serviceaccount_json": base64.StdEncoding.EncodeToString(at.ServiceAccount)}
 	}
 	return map[string]any{"path": at.Path, "bucket": at.Bucket, "endpoint": at.Endpoint, "access_key_id": at.AccessKeyID, "secret_access_key": at.SecretAccessKey, "insecure": at.Insecure}
@@ -92,8 +92,8 @@ func with(members map[string]any, name, value string) map[string]any {
 }
 
 // secrets are what of a place nobody else may see.
-func secrets(at bucket.Place) []string {
-	if at.Kind == bucket.S3 {
+func secrets(at objectstore.Place) []string {
+	if at.Kind == objectstore.S3 {
 		return []string{at.AccessKeyID, at.SecretAccessKey}
 	}
 	var account map[string]string

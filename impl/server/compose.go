@@ -11,11 +11,11 @@ import (
 	"github.com/writ-id/writ/impl/api/message"
 	"github.com/writ-id/writ/impl/api/transfer"
 	"github.com/writ-id/writ/impl/core/background"
-	"github.com/writ-id/writ/impl/core/bucket"
 	"github.com/writ-id/writ/impl/core/cache"
 	"github.com/writ-id/writ/impl/core/courier"
 	"github.com/writ-id/writ/impl/core/delivery"
 	"github.com/writ-id/writ/impl/core/execution"
+	"github.com/writ-id/writ/impl/core/objectstore"
 	"github.com/writ-id/writ/impl/core/outgoing"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
@@ -55,7 +55,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.transfers = &transfer.Endpoint{Service: moving, Chain: s.chain, Buckets: &bucket.Store{Out: s.targets.Out}, Answer: writeAnswer, Refuse: s.refuse}
+	s.transfers = &transfer.Endpoint{Service: moving, Chain: s.chain, Buckets: &objectstore.Store{Out: s.targets.Out}, Answer: writeAnswer, Refuse: s.refuse}
 	if err := s.listen(); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-// The servers of cloud storage that tests write to and read from (impl/core/bucket/buckettest):
+// The servers of cloud storage that tests write to and read from (impl/core/objectstore/buckettest):
 // programs of others, whose modules the program itself does not need.
 module github.com/writ-id/writ/tools/storage
 

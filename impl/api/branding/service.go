@@ -15,8 +15,8 @@ import (
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	settingsv3 "github.com/writ-id/writ/gen/proto/writ/settings/v3alpha"
 	"github.com/writ-id/writ/gen/storage"
+	"github.com/writ-id/writ/impl/core/admission"
 	"github.com/writ-id/writ/impl/core/event"
-	"github.com/writ-id/writ/impl/core/fair"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/setting"
@@ -33,7 +33,7 @@ type Service struct {
 	queries *db.Queries
 	// drawing has the places of uploads that are decoded, which tenants share by turns: as many
 	// as half of the cores, one at least. A picture takes moments, so one is enough for all.
-	drawing *fair.Gate
+	drawing *admission.Gate
 }
 
 var _ settingsv3.ServiceBrandingSettingsServer = (*Service)(nil)
@@ -41,7 +41,7 @@ var _ settingsv3.ServiceBrandingSettingsServer = (*Service)(nil)
 // New returns a Service over env.
 func New(env resource.Env) *Service {
 	places := max(runtime.GOMAXPROCS(0)/2, 1)
-	return &Service{Env: env, queries: db.New(), drawing: fair.NewShares(places, max(places-places/4, 1), 4)}
+	return &Service{Env: env, queries: db.New(), drawing: admission.NewShares(places, max(places-places/4, 1), 4)}
 }
 
 // ResolveBranding reads the properties as they apply in the context of the call.

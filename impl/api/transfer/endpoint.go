@@ -15,8 +15,8 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	transferv1 "github.com/writ-id/writ/gen/proto/writ/transfer/v1"
 	"github.com/writ-id/writ/gen/storage"
-	"github.com/writ-id/writ/impl/core/bucket"
 	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/objectstore"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/spool"
 	"github.com/writ-id/writ/impl/core/store"
@@ -29,7 +29,7 @@ import (
 type Endpoint struct {
 	*Service
 	Chain   *policy.Chain
-	Buckets *bucket.Store
+	Buckets *objectstore.Store
 	// Answer writes an answer, Refuse a refusal.
 	Answer func(w http.ResponseWriter, status int, answer wire.Appender)
 	Refuse func(w http.ResponseWriter, r *http.Request, err error)
@@ -155,7 +155,7 @@ func (e *Endpoint) export(w http.ResponseWriter, r *http.Request) error {
 }
 
 // upload sends a file to a storage.
-func (e *Endpoint) upload(ctx context.Context, file *spool.File, to bucket.Place) error {
+func (e *Endpoint) upload(ctx context.Context, file *spool.File, to objectstore.Place) error {
 	ctx, watched, done := watch(ctx, stepTime)
 	defer done()
 	object, err := e.Buckets.Create(ctx, to, watched.went)
@@ -244,7 +244,7 @@ func (e *Endpoint) load(w http.ResponseWriter, r *http.Request) error {
 }
 
 // fetch brings an object to the disk, where it can be read more than once.
-func (e *Endpoint) fetch(ctx context.Context, body *upload, from bucket.Place) (*io.SectionReader, error) {
+func (e *Endpoint) fetch(ctx context.Context, body *upload, from objectstore.Place) (*io.SectionReader, error) {
 	ctx, watched, done := watch(ctx, stepTime)
 	defer done()
 	object, err := e.Buckets.Open(ctx, from)

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/writ-id/writ/impl/core/fair"
+	"github.com/writ-id/writ/impl/core/admission"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/spool"
 )
@@ -54,7 +54,7 @@ func (s *Service) admit(instanceID string) (leave func(), err error) {
 // instances get by turns.
 func (s *Service) working(ctx context.Context, instanceID string, do func() error) error {
 	if err := s.places.Enter(ctx, instanceID); err != nil {
-		if errors.Is(err, fair.ErrFull) {
+		if errors.Is(err, admission.ErrFull) {
 			return errBusy
 		}
 		return err

@@ -9,9 +9,9 @@ import (
 
 	"github.com/writ-id/writ/gen/admin"
 	"github.com/writ-id/writ/gen/openapi"
-	"github.com/writ-id/writ/impl/core/bucket"
 	"github.com/writ-id/writ/impl/core/document"
 	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/objectstore"
 )
 
 // within bounds a request by its own timeout instead of that of all requests.
@@ -107,7 +107,7 @@ func value[T any](p *T) (v T) {
 }
 
 // output is where an export goes; nil is the answer.
-func output(req *admin.ExportRequest) (*bucket.Place, error) {
+func output(req *admin.ExportRequest) (*objectstore.Place, error) {
 	switch n := count(value(req.ResponseOutput), req.GcsOutput != nil, req.S3Output != nil); {
 	case n != 1:
 		return nil, fault.Invalid("INVALID_FIELD", "response_output", "one of response_output, gcs_output and s3_output has to be given, and no other")
@@ -120,7 +120,7 @@ func output(req *admin.ExportRequest) (*bucket.Place, error) {
 }
 
 // input is where an import comes from; nil is the request.
-func input(req *admin.ImportRequest, inline bool) (*bucket.Place, error) {
+func input(req *admin.ImportRequest, inline bool) (*objectstore.Place, error) {
 	switch n := count(inline, req.DataOrgsv1Gcs != nil, req.DataOrgsv1S3 != nil); {
 	case n != 1:
 		return nil, fault.Invalid("INVALID_FIELD", dataMember, "one of data_orgsv1 (an object or a text), data_orgsv1_gcs and data_orgsv1_s3 has to be given, and no other")
@@ -141,17 +141,17 @@ func count(these ...bool) (n int) {
 	return n
 }
 
-func gcs(o *admin.GCSObject, field string) (*bucket.Place, error) {
+func gcs(o *admin.GCSObject, field string) (*objectstore.Place, error) {
 	key, err := base64.StdEncoding.DecodeString(o.ServiceaccountJson)
 	if err != nil {
 		return nil, fault.Invalid("INVALID_FIELD", field+".serviceaccount_json", "must be base64")
 	}
-	return &bucket.Place{Kind: bucket.GCS, Bucket: o.Bucket, Path: o.Path, Field: field, ServiceAccount: key}, nil
+	return &objectstore.Place{Kind: objectstore.GCS, Bucket: o.Bucket, Path: o.Path, Field: field, ServiceAccount: key}, nil
 }
 
-func s3(o *admin.S3Object, field string) *bucket.Place {
-	return &bucket.Place{
-		Kind: bucket.S3, Bucket: o.Bucket, Path: o.Path, Field: field, Endpoint: o.Endpoint, Region: value(o.Region),
+func s3(o *admin.S3Object, field string) *objectstore.Place {
+	return &objectstore.Place{
+		Kind: objectstore.S3, Bucket: o.Bucket, Path: o.Path, Field: field, Endpoint: o.Endpoint, Region: value(o.Region),
 		AccessKeyID: o.AccessKeyId, SecretAccessKey: o.SecretAccessKey, Insecure: value(o.Insecure),
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/writ-id/writ/impl/api/domain"
 	"github.com/writ-id/writ/impl/api/org"
-	"github.com/writ-id/writ/impl/core/fair"
+	"github.com/writ-id/writ/impl/core/admission"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/secret"
@@ -41,7 +41,7 @@ type Service struct {
 	orgs  *org.Service // furnishes organizations that come without a domain
 	rules *policy.Validator
 
-	places *fair.Gate // of what runs at once on a node
+	places *admission.Gate // of what runs at once on a node
 	mu     sync.Mutex
 	moving map[string]bool // the instances that move something here
 
@@ -63,7 +63,7 @@ func New(c Config) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{Config: c, orgs: org.New(c.Env, domain.New(c.Env, nil)), rules: rules, places: fair.New(atOnce, 1), moving: map[string]bool{}}
+	s := &Service{Config: c, orgs: org.New(c.Env, domain.New(c.Env, nil)), rules: rules, places: admission.New(atOnce, 1), moving: map[string]bool{}}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	return s, nil
 }

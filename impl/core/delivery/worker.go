@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/writ-id/writ/gen/db"
+	"github.com/writ-id/writ/impl/core/admission"
 	"github.com/writ-id/writ/impl/core/background"
-	"github.com/writ-id/writ/impl/core/fair"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/core/telemetry"
 	"github.com/writ-id/writ/impl/core/webhook"
@@ -22,7 +22,7 @@ type Worker struct {
 	Config
 
 	limits  Limits
-	gate    *fair.Gate // of calls
+	gate    *admission.Gate // of calls
 	room    atomic.Int64
 	queries chan struct{} // places for the statements of pumps: calls need connections too
 	results chan *result
@@ -81,7 +81,7 @@ func NewWorker(c Config) *Worker {
 		c.Lease = DefaultLease
 	}
 	w := &Worker{
-		Config: c, limits: c.Limits.OrDefault(), gate: fair.New(maxCalls, maxRows+maxPumps), results: make(chan *result), followed: newFollowed(),
+		Config: c, limits: c.Limits.OrDefault(), gate: admission.New(maxCalls, maxRows+maxPumps), results: make(chan *result), followed: newFollowed(),
 		queries: make(chan struct{}, max(1, c.DB.Pool.Config().MaxConns/4)), pumps: map[Key]*pump{},
 	}
 	w.room.Store(maxRows)

@@ -12,9 +12,9 @@ import (
 
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	"github.com/writ-id/writ/impl/core/admission"
 	"github.com/writ-id/writ/impl/core/cache"
 	"github.com/writ-id/writ/impl/core/event"
-	"github.com/writ-id/writ/impl/core/fair"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/outgoing"
 	"github.com/writ-id/writ/impl/core/policy"
@@ -40,7 +40,7 @@ type Config struct {
 type Engine struct {
 	Config
 	tables *cache.Cache[string, *Table] // by instance
-	gate   *fair.Gate
+	gate   *admission.Gate
 	later  sync.WaitGroup // calls that nobody waits for
 	unsent atomic.Int64   // bytes of their bodies
 }
@@ -59,7 +59,7 @@ const MaxFunctionAnswer = 1 << 20
 
 // New returns an Engine over c.
 func New(c Config) *Engine {
-	e := &Engine{Config: c, tables: cache.New[string, *Table](func(id string) string { return id }), gate: fair.New(maxCalls, maxWaiting)}
+	e := &Engine{Config: c, tables: cache.New[string, *Table](func(id string) string { return id }), gate: admission.New(maxCalls, maxWaiting)}
 	c.Memory.Holds(e.tables.Drop)
 	return e
 }

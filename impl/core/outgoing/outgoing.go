@@ -21,7 +21,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/writ-id/writ/impl/core/fair"
+	"github.com/writ-id/writ/impl/core/admission"
 )
 
 // Loopback are the networks of this machine, which only development may reach.
@@ -71,8 +71,8 @@ type Client struct {
 	dialer   *net.Dialer
 	http     *http.Client // of single calls
 	pools    pools
-	long     *fair.Gate  // long answers
-	tls      *tls.Config // nil is the default
+	long     *admission.Gate // long answers
+	tls      *tls.Config     // nil is the default
 }
 
 // ErrForbidden is the error of an address that must not be called. It does not
@@ -81,7 +81,7 @@ var ErrForbidden = errors.New("the address is not public")
 
 // New returns a client over c.
 func New(c Config) *Client {
-	client := &Client{Config: c, resolver: &net.Resolver{}, long: fair.NewShares(longAtOnce, longOfOne, longWaiting)}
+	client := &Client{Config: c, resolver: &net.Resolver{}, long: admission.NewShares(longAtOnce, longOfOne, longWaiting)}
 	if c.Resolver != "" {
 		client.resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return (&net.Dialer{Timeout: connectTimeout}).DialContext(ctx, network, c.Resolver)

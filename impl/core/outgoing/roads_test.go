@@ -24,7 +24,7 @@ var roads = map[string]string{
 	"impl/server/servertest":        "tests call their own server",
 	"impl/core/store/pgtest":        "tests call their own database",
 	"impl/core/outgoing":            "it is the road",
-	"impl/core/bucket":              "the libraries of storages call by the transport of package outgoing, and tests their own servers",
+	"impl/core/objectstore":         "the libraries of storages call by the transport of package outgoing, and tests their own servers",
 	"impl/core/courier/smtp.go":     "go-mail dials with the dialer of package outgoing, and nothing else does",
 }
 

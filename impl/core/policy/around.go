@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
-	"github.com/writ-id/writ/impl/core/fair"
+	"github.com/writ-id/writ/impl/core/admission"
 	"github.com/writ-id/writ/impl/core/fault"
 )
 
@@ -142,7 +142,7 @@ func (c *Call) Org() string {
 
 // place is the place at a gate that a request has.
 type place struct {
-	gate   *fair.Gate
+	gate   *admission.Gate
 	tenant string
 	held   bool
 }
@@ -151,7 +151,7 @@ func (p *place) enter(ctx context.Context) (err error) {
 	if !p.gate.Try(p.tenant) {
 		ctx, cancel := context.WithTimeoutCause(ctx, gateTimeout, errOverloaded)
 		defer cancel()
-		if err = p.gate.Enter(ctx, p.tenant); errors.Is(err, fair.ErrFull) {
+		if err = p.gate.Enter(ctx, p.tenant); errors.Is(err, admission.ErrFull) {
 			err = errOverloaded
 		}
 	}

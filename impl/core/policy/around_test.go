@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
-	"github.com/writ-id/writ/impl/core/fair"
+	"github.com/writ-id/writ/impl/core/admission"
 	"github.com/writ-id/writ/impl/core/fault"
 )
 
@@ -84,7 +84,7 @@ func TestSEC291_AnswersOfTargetsAreCheckedUpToTheFirstRule(t *testing.T) { //nol
 func TestSEC221_AnAnswerOfATargetWaitsForNoPlace(t *testing.T) {
 	t.Parallel()
 	c := &Chain{}
-	gate := fair.New(2, 10)
+	gate := admission.New(2, 10)
 	for _, side := range []string{"request", "response"} {
 		request := &Request{place: place{gate: gate, tenant: "i"}}
 		if err := request.place.enter(t.Context()); err != nil {

@@ -25,9 +25,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	"github.com/writ-id/writ/impl/core/admission"
 	"github.com/writ-id/writ/impl/core/cache"
 	"github.com/writ-id/writ/impl/core/event"
-	"github.com/writ-id/writ/impl/core/fair"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/store"
 )
@@ -55,8 +55,8 @@ type Config struct {
 // Chain is safe for concurrent use.
 type Chain struct {
 	Config
-	gate    *fair.Gate // of calls
-	public  *fair.Gate // of requests to the OpenID provider
+	gate    *admission.Gate // of calls
+	public  *admission.Gate // of requests to the OpenID provider
 	callers *cache.Cache[tokenKey, *Caller]
 }
 
@@ -74,8 +74,8 @@ func New(c Config) *Chain {
 	chain := &Chain{
 		Config: c,
 		// One instance may run as many as there are connections.
-		gate:    fair.New(c.MaxRunning*4/3, maxWaiting),
-		public:  fair.New(c.MaxRunning*publicShare, maxWaiting),
+		gate:    admission.New(c.MaxRunning*4/3, maxWaiting),
+		public:  admission.New(c.MaxRunning*publicShare, maxWaiting),
 		callers: cache.New[tokenKey, *Caller](func(k tokenKey) string { return k.instanceID + "\x00" + k.host + string(k.hash[:]) }).By(c.Now),
 	}
 	c.Memory.Holds(chain.callers.Drop)
@@ -354,7 +354,7 @@ var errOverloaded = fault.New(fault.Unavailable, "OVERLOADED", "too many calls a
 
 // enter waits for a place at a gate, which instances share (SEC-221). What a host
 // means is known when it was asked for before; the others wait together.
-func (c *Chain) enter(ctx context.Context, gate *fair.Gate, request *Request) (leave func(), err error) {
+func (c *Chain) enter(ctx context.Context, gate *admission.Gate, request *Request) (leave func(), err error) {
 	if ctx.Err() != nil { // who went away already needs no place
 		return nil, context.Cause(ctx)
 	}

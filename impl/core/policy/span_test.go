@@ -8,13 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/writ-id/writ/impl/core/fair"
+	"github.com/writ-id/writ/impl/core/admission"
 )
 
 func TestSEC221_WhoWaitsForSomebodyElseHasNoPlaceAndItsTimeStandsStill(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		gate := fair.New(2, 10) // one place for each tenant
+		gate := admission.New(2, 10) // one place for each tenant
 		ctx, end := Begin(t.Context())
 		defer end()
 		ctx = context.WithValue(ctx, callKey{}, &Call{})

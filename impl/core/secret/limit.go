@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/writ-id/writ/impl/core/fair"
+	"github.com/writ-id/writ/impl/core/admission"
 	"github.com/writ-id/writ/impl/core/fault"
 )
 
@@ -15,7 +15,7 @@ import (
 // (SEC-183): of one instance as many run at once as there are cores, some wait for a
 // moment, the others are refused. There are more places for the other instances. The
 // limit is one of the process, whoever hashes.
-var work = fair.New(runtime.GOMAXPROCS(0)+max(1, runtime.GOMAXPROCS(0)/3), maxWaiting)
+var work = admission.New(runtime.GOMAXPROCS(0)+max(1, runtime.GOMAXPROCS(0)/3), maxWaiting)
 
 const (
 	maxWaiting = 64
@@ -23,13 +23,13 @@ const (
 )
 
 // Work runs something as heavy as hashing a password when there is a place for
-// it, shared among tenants (package fair). A caller that goes
+// it, shared among tenants (package admission). A caller that goes
 // away keeps its place until it is done.
 func Work(ctx context.Context, tenant string, do func()) error {
 	overloaded := fault.New(fault.Unavailable, "OVERLOADED", "too many passwords are being checked at once; try again")
 	ctx, cancel := context.WithTimeoutCause(ctx, maxWait, overloaded)
 	defer cancel()
-	if err := work.Enter(ctx, tenant); errors.Is(err, fair.ErrFull) {
+	if err := work.Enter(ctx, tenant); errors.Is(err, admission.ErrFull) {
 		return overloaded
 	} else if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/puddle/v2"
 
-	"github.com/writ-id/writ/impl/core/fair"
+	"github.com/writ-id/writ/impl/core/admission"
 	"github.com/writ-id/writ/impl/core/fault"
 )
 
@@ -33,7 +33,7 @@ func Fault(err error) *fault.Error {
 	}
 	var netErr net.Error
 	switch {
-	case errors.Is(err, fair.ErrFull):
+	case errors.Is(err, admission.ErrFull):
 		return fault.New(fault.Unavailable, "OVERLOADED", "too many searches at once; try again").Because(err)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.As(err, &netErr), errors.Is(err, context.DeadlineExceeded):
 		return outage(err)

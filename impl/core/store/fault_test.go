@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/writ-id/writ/impl/core/fair"
+	"github.com/writ-id/writ/impl/core/admission"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/core/store/pgtest"
@@ -33,7 +33,7 @@ func TestREL006_AnOutageIsNeitherYesNorNo(t *testing.T) {
 		{"a read-only server", server("25006"), fault.Unavailable},
 		{"the connection broke", io.ErrUnexpectedEOF, fault.Unavailable},
 		{"it took too long", context.DeadlineExceeded, fault.Unavailable},
-		{"too many searches", fair.ErrFull, fault.Unavailable},
+		{"too many searches", admission.ErrFull, fault.Unavailable},
 		{"the caller went away", context.Canceled, fault.Canceled},
 		{"a text that cannot be stored", server("22021"), fault.InvalidArgument},
 		{"a constraint", server("23505"), none},

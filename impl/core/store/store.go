@@ -21,7 +21,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/writ-id/writ/impl/core/fair"
+	"github.com/writ-id/writ/impl/core/admission"
 )
 
 // Config says which database to open and how.
@@ -42,7 +42,7 @@ type DB struct {
 	// filter and order; and big searches cannot take the connections of others.
 	Search *pgxpool.Pool
 	// Searches shares its connections among tenants.
-	Searches *fair.Gate
+	Searches *admission.Gate
 
 	commits *commits
 	tx      pgx.Tx          // of In
@@ -129,7 +129,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		search.Close()
 		return nil, Explain(err)
 	}
-	return &DB{Pool: pool, Search: search, Searches: fair.New(searches, maxSearches), commits: &commits{}, direct: direct}, nil
+	return &DB{Pool: pool, Search: search, Searches: admission.New(searches, maxSearches), commits: &commits{}, direct: direct}, nil
 }
 
 func (c Config) open(ctx context.Context, conns int, params map[string]string) (*pgxpool.Pool, error) {

@@ -1,6 +1,6 @@
-// Package fair shares what there is little of among tenants: while one floods a
+// Package admission shares what there is little of among tenants: while one floods a
 // node, the others are served as if it were not there (SEC-221).
-package fair
+package admission
 
 import (
 	"context"

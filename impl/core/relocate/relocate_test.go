@@ -1,4 +1,4 @@
-package cell_test
+package relocate_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/writ-id/writ/impl/core/cell"
+	"github.com/writ-id/writ/impl/core/relocate"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/core/store/pgtest"
@@ -49,7 +49,7 @@ func second(t *testing.T) string {
 type world struct {
 	*testing.T
 	from, to   *pgx.Conn
-	config     cell.Config
+	config     relocate.Config
 	key, other *secret.MasterKey
 }
 
@@ -63,9 +63,9 @@ func newWorld(t *testing.T, target string) *world {
 	if w.other, err = secret.NewMasterKey(); err != nil {
 		t.Fatal(err)
 	}
-	w.config = cell.Config{
+	w.config = relocate.Config{
 		From: pgtest.New(t), To: target, Instance: "a'1", Opener: w.key, Sealer: w.other, Patience: 20 * time.Second,
-		Sealed: []cell.Sealed{{Table: "targets", Key: []string{"instance_id", "id"}, Bound: []string{"instance_id", "id"}, Columns: []string{"signing_key", "old_signing_key"}}},
+		Sealed: []relocate.Sealed{{Table: "targets", Key: []string{"instance_id", "id"}, Bound: []string{"instance_id", "id"}, Columns: []string{"signing_key", "old_signing_key"}}},
 	}
 	w.from, w.to = w.connect(w.config.From), w.connect(w.config.To)
 	for _, id := range []string{"a'1", "b"} {
@@ -178,7 +178,7 @@ func TestAnInstanceMovesWhole(t *testing.T) {
 	rehearsal := w.config
 	rehearsal.Rehearse = true
 	w.exec(w.from, `INSERT INTO features (instance_id, flags, sequence, change_date) VALUES ('', '{"x": true}', 1, now())`)
-	report, err := cell.Move(t.Context(), rehearsal)
+	report, err := relocate.Move(t.Context(), rehearsal)
 	if err != nil || fmt.Sprint(report.Differs) != "[features]" || len(report.Tables) < 30 || report.Frozen != 0 {
 		t.Fatalf("got %+v, %v", report, err)
 	}
@@ -187,7 +187,7 @@ func TestAnInstanceMovesWhole(t *testing.T) {
 		t.Errorf("the rehearsal changed the target: %s, want %s", got, before)
 	}
 
-	if _, err := cell.Move(t.Context(), w.config); err != nil {
+	if _, err := relocate.Move(t.Context(), w.config); err != nil {
 		t.Fatal(err)
 	}
 	want, got := w.rows(w.from), w.rows(w.to)
@@ -228,16 +228,16 @@ func TestAnInstanceMovesWhole(t *testing.T) {
 	if err := w.write(w.from, "b"); err != nil {
 		t.Errorf("another instance: %v", err)
 	}
-	if _, err := cell.Move(t.Context(), w.config); !errors.Is(err, cell.ErrThere) {
+	if _, err := relocate.Move(t.Context(), w.config); !errors.Is(err, relocate.ErrThere) {
 		t.Errorf("a second move: %v", err)
 	}
-	if err := cell.CallOff(t.Context(), w.config.From, w.config.To, "a'1", time.Second); !errors.Is(err, cell.ErrThere) {
+	if err := relocate.CallOff(t.Context(), w.config.From, w.config.To, "a'1", time.Second); !errors.Is(err, relocate.ErrThere) {
 		t.Errorf("calling off what has moved: %v", err)
 	}
-	if err := cell.Forget(t.Context(), w.config.From, "b", time.Second); !errors.Is(err, cell.ErrNotMoved) {
+	if err := relocate.Forget(t.Context(), w.config.From, "b", time.Second); !errors.Is(err, relocate.ErrNotMoved) {
 		t.Errorf("forgetting what is served: %v", err)
 	}
-	if err := cell.Forget(t.Context(), w.config.From, "a'1", time.Second); err != nil {
+	if err := relocate.Forget(t.Context(), w.config.From, "a'1", time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.rows(w.from); len(got) > 0 || w.triggers(w.from) != "0" {
@@ -253,12 +253,12 @@ func TestAMoveThatFailsLeavesEverything(t *testing.T) {
 	t.Parallel()
 	target := pgtest.New(t)
 	w := newWorld(t, target)
-	fails := func(what, want string, prepare, undo func(*cell.Config)) {
+	fails := func(what, want string, prepare, undo func(*relocate.Config)) {
 		t.Helper()
 		config := w.config
 		config.Patience = time.Second
 		prepare(&config)
-		_, err := cell.Move(t.Context(), config)
+		_, err := relocate.Move(t.Context(), config)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", what, err, want)
 		}
@@ -267,11 +267,11 @@ func TestAMoveThatFailsLeavesEverything(t *testing.T) {
 		}
 		w.unharmed()
 	}
-	at := func(conn *pgx.Conn, sql string) func(*cell.Config) {
-		return func(*cell.Config) { w.exec(conn, sql) }
+	at := func(conn *pgx.Conn, sql string) func(*relocate.Config) {
+		return func(*relocate.Config) { w.exec(conn, sql) }
 	}
-	fails("an instance that is not there", "no such instance", func(c *cell.Config) { c.Instance = "c" }, nil)
-	fails("a wrong master key", "what is sealed in targets", func(c *cell.Config) { c.Opener = w.other }, nil)
+	fails("an instance that is not there", "no such instance", func(c *relocate.Config) { c.Instance = "c" }, nil)
+	fails("a wrong master key", "what is sealed in targets", func(c *relocate.Config) { c.Opener = w.other }, nil)
 	fails("another schema", "have to be the same", at(w.to, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)"),
 		at(w.to, "DELETE FROM goose_db_version WHERE version_id = 99999"))
 	fails("a table that nobody knows", "does not say why it stays", at(w.from, "CREATE TABLE surplus (id int)"), at(w.from, "DROP TABLE surplus"))
@@ -279,15 +279,15 @@ func TestAMoveThatFailsLeavesEverything(t *testing.T) {
 		at(w.to, "INSERT INTO instances (id, name, name_folded, sequence, creation_date, change_date) VALUES ('x', 'a''1', '', 1, now(), now())"), at(w.to, "DELETE FROM instances"))
 	fails("rows that change on the way", "verifying organizations", at(w.to, `CREATE FUNCTION change() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.name = NEW.name || '!'; RETURN NEW; END $$;
 		CREATE TRIGGER change BEFORE INSERT ON organizations FOR EACH ROW EXECUTE FUNCTION change()`), at(w.to, "DROP FUNCTION change CASCADE"))
-	fails("events that nobody passes", "does a node of the source run?", at(w.from, "UPDATE delivery_cursor SET xid = '3'"), func(*cell.Config) { w.passed() })
+	fails("events that nobody passes", "does a node of the source run?", at(w.from, "UPDATE delivery_cursor SET xid = '3'"), func(*relocate.Config) { w.passed() })
 
 	other := w.connect(w.config.From)
-	fails("a transaction that does not end", "freezing organizations", func(*cell.Config) {
+	fails("a transaction that does not end", "freezing organizations", func(*relocate.Config) {
 		w.exec(other, "BEGIN")
 		if err := w.write(other, "b"); err != nil {
 			t.Fatal(err)
 		}
-	}, func(*cell.Config) { w.exec(other, "ROLLBACK") })
+	}, func(*relocate.Config) { w.exec(other, "ROLLBACK") })
 }
 
 // TestNothingIsWrittenOfWhatIsFrozen looks from within a move: at a transaction that began
@@ -327,7 +327,7 @@ func TestNothingIsWrittenOfWhatIsFrozen(t *testing.T) {
 			}
 		}
 	}
-	if _, err := cell.Move(t.Context(), w.config); err != nil || !copying {
+	if _, err := relocate.Move(t.Context(), w.config); err != nil || !copying {
 		t.Fatal(err, copying)
 	}
 	if got := w.text(w.to, "SELECT name FROM organizations WHERE id = 'o1'"); got != "org 1." {
@@ -345,7 +345,7 @@ func TestWhoMovesMayDie(t *testing.T) {
 			w.exec(w.from, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'writ move-instance'")
 		}
 	}
-	if _, err := cell.Move(t.Context(), killed); err == nil {
+	if _, err := relocate.Move(t.Context(), killed); err == nil {
 		t.Fatal("a move without connections succeeded")
 	}
 	if err := w.write(w.from, "a'1"); err != nil { // its triggers are there, and do nothing
@@ -357,12 +357,12 @@ func TestWhoMovesMayDie(t *testing.T) {
 	if err := w.write(w.from, "a'1"); err == nil {
 		t.Error("what moved is written")
 	}
-	if err := cell.CallOff(t.Context(), w.config.From, w.config.To, "a'1", time.Second); err != nil {
+	if err := relocate.CallOff(t.Context(), w.config.From, w.config.To, "a'1", time.Second); err != nil {
 		t.Fatal(err)
 	}
 	w.unharmed()
 	w.exec(w.from, "INSERT INTO moved_instances VALUES ('a''1', 'elsewhere', now())")
-	if _, err := cell.Move(t.Context(), w.config); err != nil {
+	if _, err := relocate.Move(t.Context(), w.config); err != nil {
 		t.Fatalf("going on: %v", err)
 	}
 	if got := w.rows(w.to); got["organizations"] != "50" {

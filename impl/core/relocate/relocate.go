@@ -1,4 +1,4 @@
-// Package cell moves an instance from one database to another, with all that it has:
+// Package relocate moves an instance from one database to another, with all that it has:
 // users and their sessions, keys and tokens, grants, settings, events and what is still to be
 // delivered. Nothing of it is interpreted: each table is copied by its instance.
 //
@@ -11,7 +11,7 @@
 // instance, and so does the death of the mover. Between the two commits of the switch the
 // instance is served by nobody; who moves it again goes on from there. The source keeps its
 // rows until Forget is called. A rehearsal does all but freeze and switch.
-package cell
+package relocate
 
 import (
 	"context"

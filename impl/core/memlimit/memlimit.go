@@ -1,4 +1,4 @@
-// Package heap bounds what a process keeps of memory that it does not use.
+// Package memlimit bounds what a process keeps of memory that it does not use.
 //
 // A node keeps a few MiB alive, so that Go's default would collect a hundred times a second
 // under load, for a fifth of the CPU: garbage may grow to four times what lives (GOGC=400).
@@ -13,7 +13,7 @@
 // it holds of the operating system is no more than limitBytes, unless twice what lives is more.
 // Both are looked at after each collection, which costs a few microseconds. Once a process has not collected for
 // a while it has nothing to do, and gives back what it does not use.
-package heap
+package memlimit
 
 import (
 	"math"

@@ -30,7 +30,7 @@ import (
 	"github.com/lestrrat-go/jwx/v3/jwa"
 	"github.com/lestrrat-go/jwx/v3/jwt"
 
-	"github.com/writ-id/writ/impl/core/bucket"
+	"github.com/writ-id/writ/impl/core/objectstore"
 	"github.com/writ-id/writ/impl/core/outgoing"
 	"github.com/writ-id/writ/impl/dev/freeport"
 )
@@ -52,12 +52,12 @@ type Server struct {
 	refuse   func(*http.Request) int
 	before   func(*http.Request)
 
-	place bucket.Place
+	place objectstore.Place
 	dir   string // of the gateway
 }
 
 // Place returns where an object is, with good credentials.
-func (s *Server) Place(path string) bucket.Place {
+func (s *Server) Place(path string) objectstore.Place {
 	place := s.place
 	place.Path = path
 	return place
@@ -160,7 +160,7 @@ func GCS(t *testing.T) *Server {
 	start(t, "http://127.0.0.1:"+port+"/_internal/healthcheck", "fake-gcs-server",
 		"-backend", "memory", "-scheme", "http", "-host", "127.0.0.1", "-port", port, "-external-url", s.gate.URL, "-log-level", "error", "-data", t.TempDir())
 	s.Out.Origins = map[string]string{googleOrigin: s.gate.URL}
-	s.place = bucket.Place{Kind: bucket.GCS, Bucket: Bucket, Field: "gcs_output", ServiceAccount: account}
+	s.place = objectstore.Place{Kind: objectstore.GCS, Bucket: Bucket, Field: "gcs_output", ServiceAccount: account}
 	s.call(token, http.MethodPost, "/storage/v1/b", `{"name":"`+Bucket+`"}`)
 	s.dir = token
 	return s
@@ -248,8 +248,8 @@ func S3(t *testing.T) *Server {
 	id, secret := rand.Text(), rand.Text()
 	start(t, "http://127.0.0.1:"+port+"/", "versitygw", "--access", id, "--secret", secret, "--port", "127.0.0.1:"+port, "--quiet", "posix", "--sidecar", t.TempDir(), dir)
 	s.dir = dir
-	s.place = bucket.Place{
-		Kind: bucket.S3, Bucket: Bucket, Field: "s3_output", Endpoint: strings.TrimPrefix(s.gate.URL, "http://"), AccessKeyID: id, SecretAccessKey: secret, Insecure: true,
+	s.place = objectstore.Place{
+		Kind: objectstore.S3, Bucket: Bucket, Field: "s3_output", Endpoint: strings.TrimPrefix(s.gate.URL, "http://"), AccessKeyID: id, SecretAccessKey: secret, Insecure: true,
 	}
 	return s
 }
@@ -258,7 +258,7 @@ func S3(t *testing.T) *Server {
 func (s *Server) Left() []string {
 	s.t.Helper()
 	var left []string
-	if s.place.Kind == bucket.GCS {
+	if s.place.Kind == objectstore.GCS {
 		var list struct{ Items []struct{ Name string } }
 		if err := json.Unmarshal([]byte(s.call(s.dir, http.MethodGet, "/storage/v1/b/"+Bucket+"/o", "")), &list); err != nil {
 			s.t.Fatal(err)

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package heap
+package memlimit
 
 // forgetProgram leaves the pages of the program to the operating system.
 func forgetProgram() {}

@@ -1,4 +1,4 @@
-package bucket_test
+package objectstore_test
 
 import (
 	"bytes"
@@ -18,20 +18,20 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/writ-id/writ/impl/core/bucket"
-	"github.com/writ-id/writ/impl/core/bucket/buckettest"
 	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/objectstore"
+	"github.com/writ-id/writ/impl/core/objectstore/buckettest"
 	"github.com/writ-id/writ/impl/core/outgoing"
 )
 
 // each runs a test with every kind of storage.
-func each(t *testing.T, do func(t *testing.T, server *buckettest.Server, store *bucket.Store)) {
+func each(t *testing.T, do func(t *testing.T, server *buckettest.Server, store *objectstore.Store)) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) *buckettest.Server{"GCS": buckettest.GCS, "S3": buckettest.S3} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := start(t)
-			do(t, server, &bucket.Store{Out: outgoing.New(server.Out)})
+			do(t, server, &objectstore.Store{Out: outgoing.New(server.Out)})
 		})
 	}
 }
@@ -41,7 +41,7 @@ func noise(size int64) io.Reader {
 	return io.LimitReader(mathrand.NewChaCha8([32]byte{}), size)
 }
 
-func put(t *testing.T, store *bucket.Store, at bucket.Place, content io.Reader) {
+func put(t *testing.T, store *objectstore.Store, at objectstore.Place, content io.Reader) {
 	t.Helper()
 	writer, err := store.Create(t.Context(), at, nil)
 	if err != nil {
@@ -73,7 +73,7 @@ func equal(t *testing.T, got, want io.Reader) {
 }
 
 func TestWhatIsWrittenIsRead(t *testing.T) {
-	each(t, func(t *testing.T, server *buckettest.Server, store *bucket.Store) {
+	each(t, func(t *testing.T, server *buckettest.Server, store *objectstore.Store) {
 		for _, size := range []int64{0, 1, 8 << 20, 8<<20 + 1, 20 << 20} {
 			path := fmt.Sprintf("a b/%d ä.json", size)
 			put(t, store, server.Place(path), noise(size))
@@ -91,7 +91,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 }
 
 func TestTheLastWriterReplacesAnObject(t *testing.T) {
-	each(t, func(t *testing.T, server *buckettest.Server, store *bucket.Store) {
+	each(t, func(t *testing.T, server *buckettest.Server, store *objectstore.Store) {
 		put(t, store, server.Place("o"), strings.NewReader("first"))
 		put(t, store, server.Place("o"), strings.NewReader("second"))
 		object, err := store.Open(t.Context(), server.Place("o"))
@@ -104,7 +104,7 @@ func TestTheLastWriterReplacesAnObject(t *testing.T) {
 }
 
 func TestADownloadThatBreaksGoesOn(t *testing.T) {
-	each(t, func(t *testing.T, server *buckettest.Server, store *bucket.Store) {
+	each(t, func(t *testing.T, server *buckettest.Server, store *objectstore.Store) {
 		const size = 3 << 20
 		put(t, store, server.Place("o"), noise(size))
 		before := len(server.Requests())
@@ -129,7 +129,7 @@ func TestADownloadThatBreaksGoesOn(t *testing.T) {
 }
 
 func TestADownloadThatNeverGoesOnEnds(t *testing.T) {
-	each(t, func(t *testing.T, server *buckettest.Server, store *bucket.Store) {
+	each(t, func(t *testing.T, server *buckettest.Server, store *objectstore.Store) {
 		put(t, store, server.Place("o"), noise(1<<20))
 		server.Cut(1000, 0, 0, 0, 0, 0, 0, 0, 0)
 		object, err := store.Open(t.Context(), server.Place("o"))
@@ -145,7 +145,7 @@ func TestADownloadThatNeverGoesOnEnds(t *testing.T) {
 }
 
 func TestAnObjectThatChangesWhileItIsReadIsNoObject(t *testing.T) {
-	each(t, func(t *testing.T, server *buckettest.Server, store *bucket.Store) {
+	each(t, func(t *testing.T, server *buckettest.Server, store *objectstore.Store) {
 		put(t, store, server.Place("o"), noise(1<<20))
 		server.Cut(1000)
 		object, err := store.Open(t.Context(), server.Place("o"))
@@ -164,7 +164,7 @@ func TestAnObjectThatChangesWhileItIsReadIsNoObject(t *testing.T) {
 // TestREL108_BytesAreToldWhenTheNetworkTakesThem: parts are collected, so a Write that returned says
 // nothing of what moved.
 func TestREL108_BytesAreToldWhenTheNetworkTakesThem(t *testing.T) {
-	each(t, func(t *testing.T, server *buckettest.Server, store *bucket.Store) {
+	each(t, func(t *testing.T, server *buckettest.Server, store *objectstore.Store) {
 		for _, size := range []int64{1 << 20, 20 << 20} {
 			var sent atomic.Int64
 			writer, err := store.Create(t.Context(), server.Place("o"), func(n int) { sent.Add(int64(n)) })
@@ -188,7 +188,7 @@ func TestREL108_BytesAreToldWhenTheNetworkTakesThem(t *testing.T) {
 }
 
 func TestAnAbortedUploadLeavesNothing(t *testing.T) {
-	each(t, func(t *testing.T, server *buckettest.Server, store *bucket.Store) {
+	each(t, func(t *testing.T, server *buckettest.Server, store *objectstore.Store) {
 		for _, size := range []int64{0, 1000, 20 << 20} {
 			writer, err := store.Create(t.Context(), server.Place("o"), nil)
 			if err != nil {
@@ -212,7 +212,7 @@ func TestAnAbortedUploadLeavesNothing(t *testing.T) {
 }
 
 func TestAnUploadWhoseContextEndsLeavesNothing(t *testing.T) {
-	each(t, func(t *testing.T, server *buckettest.Server, store *bucket.Store) {
+	each(t, func(t *testing.T, server *buckettest.Server, store *objectstore.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		writer, err := store.Create(ctx, server.Place("o"), nil)
@@ -234,7 +234,7 @@ func TestAnUploadWhoseContextEndsLeavesNothing(t *testing.T) {
 
 // TestAnAbortEndsTheSessionOfTheUpload: what storages keep of uploads that nobody finished.
 func TestAnAbortEndsTheSessionOfTheUpload(t *testing.T) {
-	each(t, func(t *testing.T, server *buckettest.Server, store *bucket.Store) {
+	each(t, func(t *testing.T, server *buckettest.Server, store *objectstore.Store) {
 		writer, err := store.Create(t.Context(), server.Place("o"), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -251,7 +251,7 @@ func TestAnAbortEndsTheSessionOfTheUpload(t *testing.T) {
 }
 
 func TestAnUploadThatFailsOnTheWayLeavesNothing(t *testing.T) {
-	each(t, func(t *testing.T, server *buckettest.Server, store *bucket.Store) {
+	each(t, func(t *testing.T, server *buckettest.Server, store *objectstore.Store) {
 		var seen atomic.Int64
 		server.Refuse(func(r *http.Request) int {
 			if r.ContentLength > 1<<20 && seen.Add(1) > 1 {
@@ -277,7 +277,7 @@ func TestAnUploadThatFailsOnTheWayLeavesNothing(t *testing.T) {
 }
 
 func TestAnUploadGoesOnAfterAnOutage(t *testing.T) {
-	each(t, func(t *testing.T, server *buckettest.Server, store *bucket.Store) {
+	each(t, func(t *testing.T, server *buckettest.Server, store *objectstore.Store) {
 		var seen atomic.Int64
 		server.Refuse(func(r *http.Request) int {
 			if r.ContentLength > 1<<20 && seen.Add(1) == 2 {
@@ -301,7 +301,7 @@ func TestALargeObjectPassesThroughLittleMemory(t *testing.T) {
 	for name, start := range map[string]func(*testing.T) *buckettest.Server{"GCS": buckettest.GCS, "S3": buckettest.S3} {
 		t.Run(name, func(t *testing.T) {
 			server := start(t)
-			store := &bucket.Store{Out: outgoing.New(server.Out)}
+			store := &objectstore.Store{Out: outgoing.New(server.Out)}
 			before := alive()
 			watch := &watcher{every: 8 << 20}
 			put(t, store, server.Place("o"), io.TeeReader(noise(size), watch))
@@ -352,43 +352,43 @@ func TestWrongPlacesAreRefusedByName(t *testing.T) {
 	servers := map[string]*buckettest.Server{"GCS": buckettest.GCS(t), "S3": buckettest.S3(t)}
 	for _, test := range []struct {
 		storage, name, field, reason string
-		change                       func(t *testing.T, at *bucket.Place)
+		change                       func(t *testing.T, at *objectstore.Place)
 	}{
-		{"both", "no bucket", "bucket", "STORAGE_INVALID", func(_ *testing.T, at *bucket.Place) { at.Bucket = "" }},
-		{"both", "a bucket that is a path", "bucket", "STORAGE_INVALID", func(_ *testing.T, at *bucket.Place) { at.Bucket = "a/../b" }},
-		{"both", "no path", "path", "STORAGE_INVALID", func(_ *testing.T, at *bucket.Place) { at.Path = "" }},
-		{"both", "a line in a path", "path", "STORAGE_INVALID", func(_ *testing.T, at *bucket.Place) { at.Path = "a\nb" }},
-		{"both", "a long path", "path", "STORAGE_INVALID", func(_ *testing.T, at *bucket.Place) { at.Path = strings.Repeat("a", 1025) }},
-		{"both", "a bucket that is not there", "bucket", "STORAGE_BUCKET_NOT_FOUND", func(_ *testing.T, at *bucket.Place) { at.Bucket = "nowhere" }},
-		{"GCS", "no key", "serviceaccount_json", "STORAGE_INVALID", func(_ *testing.T, at *bucket.Place) { at.ServiceAccount = nil }},
-		{"GCS", "no JSON", "serviceaccount_json", "STORAGE_INVALID", func(_ *testing.T, at *bucket.Place) { at.ServiceAccount = []byte("eyJ0eXBlIjo") }},
+		{"both", "no bucket", "bucket", "STORAGE_INVALID", func(_ *testing.T, at *objectstore.Place) { at.Bucket = "" }},
+		{"both", "a bucket that is a path", "bucket", "STORAGE_INVALID", func(_ *testing.T, at *objectstore.Place) { at.Bucket = "a/../b" }},
+		{"both", "no path", "path", "STORAGE_INVALID", func(_ *testing.T, at *objectstore.Place) { at.Path = "" }},
+		{"both", "a line in a path", "path", "STORAGE_INVALID", func(_ *testing.T, at *objectstore.Place) { at.Path = "a\nb" }},
+		{"both", "a long path", "path", "STORAGE_INVALID", func(_ *testing.T, at *objectstore.Place) { at.Path = strings.Repeat("a", 1025) }},
+		{"both", "a bucket that is not there", "bucket", "STORAGE_BUCKET_NOT_FOUND", func(_ *testing.T, at *objectstore.Place) { at.Bucket = "nowhere" }},
+		{"GCS", "no key", "serviceaccount_json", "STORAGE_INVALID", func(_ *testing.T, at *objectstore.Place) { at.ServiceAccount = nil }},
+		{"GCS", "no JSON", "serviceaccount_json", "STORAGE_INVALID", func(_ *testing.T, at *objectstore.Place) { at.ServiceAccount = []byte("eyJ0eXBlIjo") }},
 		{"GCS", "another type", "serviceaccount_json", "STORAGE_INVALID", member("type", "external_account")},
 		{"GCS", "a private key that is none", "serviceaccount_json", "STORAGE_INVALID", member("private_key", "-----BEGIN PRIVATE KEY-----\nMA==\n-----END PRIVATE KEY-----\n")},
 		{"GCS", "a token endpoint without TLS", "serviceaccount_json", "STORAGE_INVALID", member("token_uri", "http://tokens.example/token")},
 		{"GCS", "a token endpoint that is a file", "serviceaccount_json", "STORAGE_INVALID", member("token_uri", "file:///etc/passwd")},
 		{"GCS", "a token endpoint that is not public", "serviceaccount_json", "STORAGE_ADDRESS_FORBIDDEN", member("token_uri", "https://10.0.0.1/token")},
-		{"GCS", "another key", "serviceaccount_json", "STORAGE_CREDENTIALS", func(t *testing.T, at *bucket.Place) {
+		{"GCS", "another key", "serviceaccount_json", "STORAGE_CREDENTIALS", func(t *testing.T, at *objectstore.Place) {
 			var account map[string]string
 			if err := json.Unmarshal(at.ServiceAccount, &account); err != nil {
 				t.Fatal(err)
 			}
 			at.ServiceAccount = buckettest.Key(t, other, account["client_email"], account["token_uri"])
 		}},
-		{"S3", "no endpoint", "endpoint", "STORAGE_INVALID", func(_ *testing.T, at *bucket.Place) { at.Endpoint = "" }},
-		{"S3", "an endpoint with a scheme", "endpoint", "STORAGE_INVALID", func(_ *testing.T, at *bucket.Place) { at.Endpoint = "https://s3.example" }},
-		{"S3", "an endpoint that is not public", "endpoint", "STORAGE_ADDRESS_FORBIDDEN", func(_ *testing.T, at *bucket.Place) { at.Endpoint = "10.0.0.1:9000" }},
-		{"S3", "no access key", "access_key_id", "STORAGE_INVALID", func(_ *testing.T, at *bucket.Place) { at.AccessKeyID = "" }},
-		{"S3", "no secret", "secret_access_key", "STORAGE_INVALID", func(_ *testing.T, at *bucket.Place) { at.SecretAccessKey = "" }},
-		{"S3", "another access key", "access_key_id", "STORAGE_CREDENTIALS", func(_ *testing.T, at *bucket.Place) { at.AccessKeyID = "other" }},
-		{"S3", "another secret", "secret_access_key", "STORAGE_CREDENTIALS", func(_ *testing.T, at *bucket.Place) { at.SecretAccessKey = "other-secret" }},
-		{"S3", "another region", "region", "STORAGE_REGION", func(_ *testing.T, at *bucket.Place) { at.Region = "eu-west-7" }},
+		{"S3", "no endpoint", "endpoint", "STORAGE_INVALID", func(_ *testing.T, at *objectstore.Place) { at.Endpoint = "" }},
+		{"S3", "an endpoint with a scheme", "endpoint", "STORAGE_INVALID", func(_ *testing.T, at *objectstore.Place) { at.Endpoint = "https://s3.example" }},
+		{"S3", "an endpoint that is not public", "endpoint", "STORAGE_ADDRESS_FORBIDDEN", func(_ *testing.T, at *objectstore.Place) { at.Endpoint = "10.0.0.1:9000" }},
+		{"S3", "no access key", "access_key_id", "STORAGE_INVALID", func(_ *testing.T, at *objectstore.Place) { at.AccessKeyID = "" }},
+		{"S3", "no secret", "secret_access_key", "STORAGE_INVALID", func(_ *testing.T, at *objectstore.Place) { at.SecretAccessKey = "" }},
+		{"S3", "another access key", "access_key_id", "STORAGE_CREDENTIALS", func(_ *testing.T, at *objectstore.Place) { at.AccessKeyID = "other" }},
+		{"S3", "another secret", "secret_access_key", "STORAGE_CREDENTIALS", func(_ *testing.T, at *objectstore.Place) { at.SecretAccessKey = "other-secret" }},
+		{"S3", "another region", "region", "STORAGE_REGION", func(_ *testing.T, at *objectstore.Place) { at.Region = "eu-west-7" }},
 	} {
 		for kind, server := range servers {
 			if test.storage != "both" && test.storage != kind {
 				continue
 			}
 			t.Run(kind+": "+test.name, func(t *testing.T) {
-				store := &bucket.Store{Out: outgoing.New(server.Out)}
+				store := &objectstore.Store{Out: outgoing.New(server.Out)}
 				at := server.Place("o")
 				test.change(t, &at)
 				_, err := store.Open(t.Context(), at)
@@ -409,7 +409,7 @@ func TestWrongPlacesAreRefusedByName(t *testing.T) {
 	}
 	for kind, server := range servers {
 		t.Run(kind+": an object that is not there", func(t *testing.T) {
-			store := &bucket.Store{Out: outgoing.New(server.Out)}
+			store := &objectstore.Store{Out: outgoing.New(server.Out)}
 			at := server.Place("nothing/here")
 			_, err := store.Open(t.Context(), at)
 			refused(t, &at, err, at.Field+".path", "STORAGE_OBJECT_NOT_FOUND")
@@ -421,7 +421,7 @@ func TestWrongPlacesAreRefusedByName(t *testing.T) {
 }
 
 // refused checks a refusal, and that it tells no credentials, to the log either.
-func refused(t *testing.T, at *bucket.Place, err error, field, reason string) {
+func refused(t *testing.T, at *objectstore.Place, err error, field, reason string) {
 	t.Helper()
 	refusal, ok := errors.AsType[*fault.Error](err)
 	if !ok || refusal.Reason != reason || refusal.HTTP() != http.StatusBadRequest || len(refusal.Fields) != 1 || refusal.Fields[0].Field != field {
@@ -431,7 +431,7 @@ func refused(t *testing.T, at *bucket.Place, err error, field, reason string) {
 }
 
 // silent checks that a text holds no credentials.
-func silent(t *testing.T, at *bucket.Place, text string) {
+func silent(t *testing.T, at *objectstore.Place, text string) {
 	t.Helper()
 	var account map[string]string
 	_ = json.Unmarshal(at.ServiceAccount, &account)
@@ -443,8 +443,8 @@ func silent(t *testing.T, at *bucket.Place, text string) {
 }
 
 // member changes a member of the key of a service account.
-func member(name, value string) func(*testing.T, *bucket.Place) {
-	return func(t *testing.T, at *bucket.Place) {
+func member(name, value string) func(*testing.T, *objectstore.Place) {
+	return func(t *testing.T, at *objectstore.Place) {
 		var account map[string]string
 		if err := json.Unmarshal(at.ServiceAccount, &account); err != nil {
 			t.Fatal(err)
@@ -456,7 +456,7 @@ func member(name, value string) func(*testing.T, *bucket.Place) {
 
 func TestAPlaceIsPrintedWithoutCredentials(t *testing.T) {
 	t.Parallel()
-	at := bucket.Place{Kind: bucket.S3, Bucket: "b", Path: "p", ServiceAccount: []byte("the whole key"), AccessKeyID: "AKIA", SecretAccessKey: "hidden"}
+	at := objectstore.Place{Kind: objectstore.S3, Bucket: "b", Path: "p", ServiceAccount: []byte("the whole key"), AccessKeyID: "AKIA", SecretAccessKey: "hidden"}
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "at", at, "pointer", &at)
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "at", at, "pointer", &at)
@@ -488,8 +488,8 @@ func TestSEC259_WhatATokenEndpointAnswersIsNotTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := bucket.Place{Kind: bucket.GCS, Bucket: "exports", Path: "o", ServiceAccount: buckettest.Key(t, key, "a@example", inside.URL)}
-		store := &bucket.Store{Out: outgoing.New(outgoing.Config{Allow: outgoing.Loopback})}
+		at := objectstore.Place{Kind: objectstore.GCS, Bucket: "exports", Path: "o", ServiceAccount: buckettest.Key(t, key, "a@example", inside.URL)}
+		store := &objectstore.Store{Out: outgoing.New(outgoing.Config{Allow: outgoing.Loopback})}
 		_, err = store.Open(t.Context(), at)
 		if err == nil || strings.Contains(err.Error(), "what-is-inside") || followed.Load() > 0 {
 			t.Errorf("%d: got %v, and %d followed", status, err, followed.Load())
@@ -505,7 +505,7 @@ func TestSEC252_AStorageIsCalledByTheRulesOfAllCalls(t *testing.T) {
 		before := len(server.Requests())
 		config := server.Out
 		config.Allow = nil
-		store := &bucket.Store{Out: outgoing.New(config)}
+		store := &objectstore.Store{Out: outgoing.New(config)}
 		at := server.Place("o")
 		_, err := store.Open(t.Context(), at)
 		refusal, ok := errors.AsType[*fault.Error](err)

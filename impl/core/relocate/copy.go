@@ -1,4 +1,4 @@
-package cell
+package relocate
 
 import (
 	"context"

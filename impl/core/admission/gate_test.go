@@ -1,4 +1,4 @@
-package fair_test
+package admission_test
 
 import (
 	"context"
@@ -11,13 +11,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/writ-id/writ/impl/core/fair"
+	"github.com/writ-id/writ/impl/core/admission"
 )
 
 // line lets visitors enter one after the other and notes who came in.
 type line struct {
 	*testing.T
-	gate *fair.Gate
+	gate *admission.Gate
 	mu   sync.Mutex
 	came []string
 	out  []string
@@ -72,7 +72,7 @@ func TestSEC221_TenantsEnterByTurns(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				l := &line{T: t, gate: fair.New(test.places, 100)}
+				l := &line{T: t, gate: admission.New(test.places, 100)}
 				l.visit(test.visitors)
 				l.next(test.leave)
 				if got := strings.Join(l.came, ""); !strings.HasPrefix(got, test.want) || len(got) > len(test.want) {
@@ -90,9 +90,9 @@ func TestSEC221_TenantsEnterByTurns(t *testing.T) {
 func TestSEC221_AFullLineIsFullForItsTenant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := &line{T: t, gate: fair.New(1, 2)}
+		l := &line{T: t, gate: admission.New(1, 2)}
 		l.visit("aaa")
-		if err := l.gate.Enter(t.Context(), "a"); !errors.Is(err, fair.ErrFull) {
+		if err := l.gate.Enter(t.Context(), "a"); !errors.Is(err, admission.ErrFull) {
 			t.Errorf("got %v", err)
 		}
 		l.visit("b")
@@ -113,7 +113,7 @@ func TestSEC221_AFullLineIsFullForItsTenant(t *testing.T) {
 func TestPlacesAreNeitherLostNorMade(t *testing.T) {
 	t.Parallel()
 	const places = 5
-	gate, in := fair.New(places, 50), atomic.Int64{}
+	gate, in := admission.New(places, 50), atomic.Int64{}
 	var group sync.WaitGroup
 	for range 40 {
 		group.Go(func() {

@@ -1,4 +1,4 @@
-// Package bucket reads and writes objects in the cloud storage of tenants: Google Cloud
+// Package objectstore reads and writes objects in the cloud storage of tenants: Google Cloud
 // Storage by the key of a service account, and what speaks the protocol of S3. Exports go there
 // and imports come from there.
 //
@@ -10,7 +10,7 @@
 //
 // Credentials are in a Place and nowhere else: no error, log line or text of this package holds
 // one, nor what a server answered.
-package bucket
+package objectstore
 
 import (
 	"context"
