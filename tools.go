@@ -10,7 +10,7 @@ package writ
 //go:generate bin/buf generate
 //go:generate bin/buf build contracts/proto --as-file-descriptor-set -o third_party/image.binpb
 //go:generate go build -o bin/ ./contracts/generate/openapi ./contracts/generate/storage
-//go:generate bin/openapi third_party/image.binpb gen/openapi contracts/openapi/admin.yaml contracts/openapi/oauth.yaml contracts/seed.schema.json
+//go:generate bin/openapi third_party/image.binpb gen/openapi contracts/openapi/admin.yaml contracts/openapi/oauth.yaml contracts/openapi/dev.yaml contracts/seed.schema.json
 //go:generate go build -o bin/ github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen
 //go:generate bin/oapi-codegen -config contracts/generate/restclient/config.yaml gen/openapi/openapi.json
 //go:generate mkdir -p gen/oauth

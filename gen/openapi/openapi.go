@@ -31,6 +31,16 @@ var YAML31 []byte
 //go:embed seed.schema.json
 var SeedSchema []byte
 
+// Admin is the document of export and import by itself; what it shares with JSON is there.
+//
+//go:embed admin.json
+var Admin []byte
+
+// Development is the document of what only a development server has; JSON has none of it.
+//
+//go:embed development.json
+var Development []byte
+
 // Descriptors is a google.protobuf.FileDescriptorSet with all imports, and
 // with the comments of our own files.
 //

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/writ-id/writ/gen/devapi"
+	"github.com/writ-id/writ/gen/openapi"
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
 	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
 	authenticatorv3 "github.com/writ-id/writ/gen/proto/writ/authenticator/v3alpha"
@@ -211,11 +211,7 @@ var published = func() func(policy.SearchLimits, bool) (*reference.Handler, erro
 		if made[as] == nil {
 			var further [][]byte
 			if development {
-				text, err := devapi.GetSpecJSON()
-				if err != nil {
-					return nil, err
-				}
-				further = append(further, text)
+				further = append(further, openapi.Development)
 			}
 			handler, err := reference.New(limits, further...)
 			if err != nil {

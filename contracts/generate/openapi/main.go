@@ -79,6 +79,7 @@ func publish(set *descriptorpb.FileDescriptorSet, documents map[string][]byte) (
 	if err != nil {
 		return nil, err
 	}
+	files := map[string][]byte{"openapi.go": []byte(embedding)}
 	for _, name := range slices.Sorted(maps.Keys(documents)) {
 		if strings.HasSuffix(name, seedSuffix) {
 			continue
@@ -87,6 +88,12 @@ func publish(set *descriptorpb.FileDescriptorSet, documents map[string][]byte) (
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
+		if alone, ok := held[filepath.Base(name)]; ok {
+			files[alone] = writeJSON(other)
+		}
+		if filepath.Base(name) == development {
+			continue
+		}
 		if err := merge(root, other); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -94,7 +101,6 @@ func publish(set *descriptorpb.FileDescriptorSet, documents map[string][]byte) (
 	if err := usable(root); err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{"openapi.go": []byte(embedding)}
 	files["openapi.json"] = writeJSON(root)
 	if files["openapi.yaml"], err = writeYAML(root); err != nil {
 		return nil, err
@@ -126,6 +132,13 @@ func valid(text []byte) error {
 	}
 	return doc.Validate(context.Background())
 }
+
+// development is the name of the document that is not merged in: `writ serve` has none of it.
+const development = "dev.yaml"
+
+// held are the documents to whose schemas requests are held at run time, and their names as
+// files of their own.
+var held = map[string]string{"admin.yaml": "admin.json", development: "development.json"}
 
 // seedSuffix ends the name of the document that is the schema of seed files.
 const seedSuffix = "seed.schema.json"
@@ -162,6 +175,16 @@ var YAML31 []byte
 //
 //go:embed seed.schema.json
 var SeedSchema []byte
+
+// Admin is the document of export and import by itself; what it shares with JSON is there.
+//
+//go:embed admin.json
+var Admin []byte
+
+// Development is the document of what only a development server has; JSON has none of it.
+//
+//go:embed development.json
+var Development []byte
 
 // Descriptors is a google.protobuf.FileDescriptorSet with all imports, and
 // with the comments of our own files.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/writ-id/writ/gen/admin"
+	"github.com/writ-id/writ/gen/openapi"
 	"github.com/writ-id/writ/impl/core/document"
 	"github.com/writ-id/writ/impl/core/fault"
 	"github.com/writ-id/writ/impl/core/objectstore"
@@ -30,7 +31,7 @@ func because(ctx context.Context, err error) error {
 }
 
 // schemas are those of the requests, as the contract has them.
-var schemas = document.Of(admin.GetSpec)
+var schemas = document.Of(openapi.Admin)
 
 // decode reads a request. Document 2 names its members in snake_case, the rest of the API in
 // lowerCamelCase; both are taken, a member in one of them.

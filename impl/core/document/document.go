@@ -5,31 +5,52 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 
-	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
 
 	"github.com/writ-id/writ/impl/core/fault"
 )
 
-// Schemas are those of a document, read when one is first asked for.
-type Schemas func() (openapi3.Schemas, error)
+// Schemas are those of a document, each read when it is first asked for.
+type Schemas struct {
+	text []byte
+	mu   sync.Mutex
+	read map[string]*jsonschema.Schema
+}
 
-// Of returns the schemas of a document.
-func Of(read func() (*openapi3.T, error)) Schemas {
-	return sync.OnceValues(func() (openapi3.Schemas, error) {
-		spec, err := read()
-		if err != nil {
-			return nil, err
-		}
-		return spec.Components.Schemas, nil
-	})
+// Of returns the schemas of a document in JSON.
+func Of(text []byte) *Schemas { return &Schemas{text: text, read: map[string]*jsonschema.Schema{}} }
+
+// of returns the schema of that name. What OpenAPI 3.0 says otherwise than JSON Schema
+// (nullable, for one) the documents that requests are held to do without.
+func (s *Schemas) of(name string) (*jsonschema.Schema, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.read[name]; known != nil {
+		return known, nil
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(s.text))
+	if err != nil {
+		return nil, err
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
+	if err := compiler.AddResource("openapi.json", document); err != nil {
+		return nil, err
+	}
+	s.read[name], err = compiler.Compile("openapi.json#/components/schemas/" + name)
+	return s.read[name], err
 }
 
 // Decode reads a request and holds it to the schema of that name.
-func (s Schemas) Decode(name string, text []byte, into any) error {
-	known, err := s()
+func (s *Schemas) Decode(name string, text []byte, into any) error {
+	known, err := s.of(name)
 	if err != nil {
 		return err
 	}
@@ -41,21 +62,30 @@ func (s Schemas) Decode(name string, text []byte, into any) error {
 	if in.More() {
 		return fault.Invalid("MALFORMED_REQUEST", "", "there is something after the JSON value")
 	}
-	if err := known[name].Value.VisitJSON(value); err != nil {
+	if err := known.Validate(value); err != nil {
 		return broken(err)
 	}
 	return json.Unmarshal(text, into)
 }
 
-// broken is the refusal of what a schema does not allow.
+// broken is the refusal of what a schema does not allow: of the first place, by name, where
+// something is wrong.
 func broken(err error) error {
-	found, ok := errors.AsType[*openapi3.SchemaError](err)
+	found, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
 		return fault.Invalid("INVALID_FIELD", "", "%v", err)
 	}
-	path := found.JSONPointer()
-	if name, unknown := strings.CutSuffix(found.Reason, "\" is unsupported"); unknown {
-		return fault.Invalid("UNKNOWN_FIELD", strings.Join(append(path, strings.TrimPrefix(name, "property \"")), "."), "there is no such field")
+	for len(found.Causes) > 0 {
+		found = slices.MinFunc(found.Causes, func(a, b *jsonschema.ValidationError) int {
+			return slices.Compare(a.InstanceLocation, b.InstanceLocation)
+		})
 	}
-	return fault.Invalid("INVALID_FIELD", strings.Join(path, "."), "%s", found.Reason)
+	at := func(more ...string) string { return strings.Join(slices.Concat(found.InstanceLocation, more), ".") }
+	switch what := found.ErrorKind.(type) {
+	case *kind.AdditionalProperties:
+		return fault.Invalid("UNKNOWN_FIELD", at(slices.Min(what.Properties)), "there is no such field")
+	case *kind.Required:
+		return fault.Invalid("INVALID_FIELD", at(what.Missing[0]), "is missing")
+	}
+	return fault.Invalid("INVALID_FIELD", at(), "%s", found.ErrorKind.LocalizedString(message.NewPrinter(language.English)))
 }

@@ -1,17 +1,12 @@
 package secret
 
 import (
-	"bytes"
+	"crypto/cipher"
+	"encoding/binary"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/tink-crypto/tink-go/v2/aead"
-	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
-	"github.com/tink-crypto/tink-go/v2/keyset"
-	tinkpb "github.com/tink-crypto/tink-go/v2/proto/tink_go_proto"
-	"github.com/tink-crypto/tink-go/v2/tink"
 )
 
 // Sealer keeps what has to be readable again, such as the secret of an
@@ -48,118 +43,84 @@ func (NoKey) Seal([]byte, string) ([]byte, error) { return nil, ErrNoKey }
 // Open implements Sealer.
 func (NoKey) Open([]byte, string) ([]byte, error) { return nil, ErrNoKey }
 
-// MasterKey is a set of keys of which one seals and all open: a Tink keyset of
-// AES-256-GCM keys. What is sealed names its key, so that keys can be exchanged
-// while nodes run (Add, Switch, and Drop when nothing is sealed by the old one).
+// MasterKey is a set of keys of which one seals and all open. What is sealed names its key,
+// so that keys can be exchanged while nodes run (Add, Switch, and Drop when nothing is sealed
+// by the old one). It does not change.
 type MasterKey struct {
-	handle *keyset.Handle
-	aead   tink.AEAD
+	set     keyset
+	ciphers map[uint32]cipher.AEAD
 }
 
 // NewMasterKey makes a set of one key.
 func NewMasterKey() (*MasterKey, error) {
-	handle, err := keyset.NewHandle(aead.AES256GCMKeyTemplate())
-	if err != nil {
-		return nil, err
-	}
-	return masterKey(handle)
+	var empty keyset
+	set := empty.add()
+	set.Primary = set.Keys[0].ID
+	return set.open()
 }
 
 // ReadMasterKey reads what Text wrote.
 func ReadMasterKey(text string) (*MasterKey, error) {
-	handle, err := insecurecleartextkeyset.Read(keyset.NewJSONReader(strings.NewReader(text)))
+	set, err := readKeyset(text)
 	if err != nil {
-		return nil, errors.New("the master key is not a Tink keyset in JSON; `writ keys new-master` makes one")
+		return nil, err
 	}
-	return masterKey(handle)
-}
-
-func masterKey(handle *keyset.Handle) (*MasterKey, error) {
-	primitive, err := aead.New(handle)
-	if err != nil {
-		return nil, fmt.Errorf("the master key: %w", err)
-	}
-	return &MasterKey{handle, primitive}, nil
+	return set.open()
 }
 
 // Text returns the keys as JSON. It is as secret as all that they seal.
 func (m *MasterKey) Text() (string, error) {
-	var text bytes.Buffer
-	err := insecurecleartextkeyset.Write(m.handle, keyset.NewJSONWriter(&text))
-	return text.String() + "\n", err
+	text, err := json.Marshal(m.set)
+	return string(text) + "\n", err
 }
 
 // Seal implements Sealer.
 func (m *MasterKey) Seal(plain []byte, context string) ([]byte, error) {
-	return m.aead.Encrypt(plain, []byte(context))
+	with := m.ciphers[m.set.Primary]
+	sealed := append(make([]byte, 0, prefixLength+len(plain)+with.Overhead()), tinkPrefix)
+	return with.Seal(binary.BigEndian.AppendUint32(sealed, m.set.Primary), nil, plain, []byte(context)), nil
 }
 
 // Open implements Sealer.
 func (m *MasterKey) Open(sealed []byte, context string) ([]byte, error) {
-	plain, err := m.aead.Decrypt(sealed, []byte(context))
-	if err != nil {
-		return nil, errors.New("secret: not sealed by the master key for this place")
+	if len(sealed) > prefixLength {
+		id := binary.BigEndian.Uint32(sealed[1:])
+		if with, ok := m.ciphers[id]; ok && sealed[0] == tinkPrefix {
+			if plain, err := with.Open(nil, nil, sealed[prefixLength:], []byte(context)); err == nil {
+				return plain, nil
+			}
+		}
 	}
-	return plain, nil
+	return nil, errors.New("secret: not sealed by the master key for this place")
 }
 
 // Add returns the set with a new key that opens but does not seal yet, so that
 // all nodes can get it before one of them seals by it.
-func (m *MasterKey) Add() (*MasterKey, error) {
-	return m.change(func(manager *keyset.Manager) error {
-		_, err := manager.Add(aead.AES256GCMKeyTemplate())
-		return err
-	})
-}
+func (m *MasterKey) Add() (*MasterKey, error) { return m.set.add().open() }
 
 // Switch returns the set with its newest key sealing.
 func (m *MasterKey) Switch() (*MasterKey, error) {
-	info := m.handle.KeysetInfo().GetKeyInfo()
-	return m.change(func(manager *keyset.Manager) error { return manager.SetPrimary(info[len(info)-1].GetKeyId()) })
+	return keyset{m.set.newest(), m.set.Keys}.open()
 }
 
 // Drop returns the set with the sealing key alone.
 func (m *MasterKey) Drop() (*MasterKey, error) {
-	info := m.handle.KeysetInfo()
-	return m.change(func(manager *keyset.Manager) error {
-		for _, key := range info.GetKeyInfo() {
-			if key.GetKeyId() == info.GetPrimaryKeyId() {
-				continue
-			}
-			if err := manager.Delete(key.GetKeyId()); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func (m *MasterKey) change(with func(*keyset.Manager) error) (*MasterKey, error) {
-	manager := keyset.NewManagerFromHandle(m.handle)
-	if err := with(manager); err != nil {
-		return nil, err
-	}
-	handle, err := manager.Handle()
-	if err != nil {
-		return nil, err
-	}
-	return masterKey(handle)
+	sealing := slices.IndexFunc(m.set.Keys, func(key keysetKey) bool { return key.ID == m.set.Primary })
+	return keyset{m.set.Primary, m.set.Keys[sealing : sealing+1]}.open()
 }
 
 // ID returns the number of the key that seals.
-func (m *MasterKey) ID() int64 { return int64(m.handle.KeysetInfo().GetPrimaryKeyId()) }
+func (m *MasterKey) ID() int64 { return int64(m.set.Primary) }
 
 // Holds reports whether a key of this number is in the set.
 func (m *MasterKey) Holds(id int64) bool {
-	return slices.ContainsFunc(m.handle.KeysetInfo().GetKeyInfo(), func(key *tinkpb.KeysetInfo_KeyInfo) bool { return int64(key.GetKeyId()) == id })
+	return slices.ContainsFunc(m.set.Keys, func(key keysetKey) bool { return int64(key.ID) == id })
 }
 
 // Keys returns how many keys there are, and whether the newest is the one that
 // seals.
 func (m *MasterKey) Keys() (n int, switched bool) {
-	info := m.handle.KeysetInfo()
-	n = len(info.GetKeyInfo())
-	return n, info.GetKeyInfo()[n-1].GetKeyId() == info.GetPrimaryKeyId()
+	return len(m.set.Keys), m.set.newest() == m.set.Primary
 }
 
 // Replace seals what a request says of a secret in place of what is stored: nil leaves it,
