@@ -159,9 +159,10 @@ release: needs-go $(BIN)/goreleaser $(BIN)/nfpm $(BIN)/syft
 	export RELEASE=$$(sed -n 's/^const release = "v\(.*\)"/\1/p' cmd/writ/main.go).$$(git rev-parse --short=12 HEAD); \
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/goreleaser release --config deploy/goreleaser.yaml --snapshot --clean
 
-# Two lanes, for two cores. CACHED=1 skips what has passed for this very checkout.
+# Two lanes, for two cores; LANES=1 for one after the other. CACHED=1 skips what has passed for
+# this very checkout.
 test: needs-go
-	@MAKE='$(MAKE)' CACHED='$(CACHED)' tools/suites.sh 'generated tools build build-race' 'unit lint' 'contract fuzz sdk pooled deploy-check'
+	@MAKE='$(MAKE)' LANES='$(LANES)' CACHED='$(CACHED)' tools/suites.sh 'generated tools build build-race' 'unit lint' 'contract fuzz sdk pooled deploy-check'
 
 tools: $(LINT) $(BIN)/squawk
 

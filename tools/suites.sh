@@ -8,7 +8,7 @@
 # lane, whose targets run one after the other beside those of the other lanes. What a target
 # prints comes when it has ended. After a failure no further target begins.
 #
-# With CACHED=1 a target is skipped that has passed for what is in this checkout, committed or
+# With LANES=1 the lanes run one after the other. With CACHED=1 a target is skipped that has passed for what is in this checkout, committed or
 # not, with these tools.
 set -uo pipefail
 case "${MAKEFLAGS%% *}" in *n*) exit 0 ;; esac # make -n only says what it would do
@@ -46,7 +46,9 @@ lane() { for suite in $1; do run "$suite" || return 1; done; }
 lane "$1"
 shift
 export BUILT=1 # by the first: lanes do not build the same at once
-for suites in "$@"; do lane "$suites" & done
+for suites in "$@"; do
+  if [ "${LANES:-}" = 1 ]; then lane "$suites"; else lane "$suites" & fi
+done
 wait
 
 echo
